@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
@@ -11,7 +14,8 @@ from attrs import define, field, frozen
 
 from pegboard import ImageContent, ToolContext, ToolError, ToolRegistry, tool
 
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\0IEND\xaeB`\x82"
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "use-tools-in-other-frameworks.md"
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg==")
 
 
 @frozen
@@ -91,6 +95,16 @@ class Kinds:
             return f"{context.user} in {context.session}"
 
         self.registry.register(add, draw, find, crash, count, depth, delete, wait, whoami)
+
+    @staticmethod
+    def recipe(heading: str) -> ModuleType:
+        """A module with the only block of Python below a heading of the docs' page."""
+        sections = re.split("^## (.*)$", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+        section = sections[sections.index(heading) + 1]
+        (block,) = re.findall(r"^```python$(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+        module = ModuleType(f"recipe_{heading}")
+        exec(compile(block, f"{PAGE} ({heading})", "exec", dont_inherit=True), vars(module))
+        return module
 
 
 def _depth(tree: Tree) -> int:
