@@ -158,31 +158,27 @@ def _apply(actions: Actions, run: AdkToolContext) -> None:
     """Applies what a call has requested of its host; ADK has no removed keys, so they are `None`."""
     for key, value in {**actions.state_delta, **actions.temporary}.items():
         run.state[key] = None if value is REMOVED else value
-    if actions.transfer_to is not None:
-        run.actions.transfer_to_agent = actions.transfer_to
-    if actions.escalate:
-        run.actions.escalate = True
-    if actions.skip_summarization:
-        run.actions.skip_summarization = True
+    run.actions.transfer_to_agent = actions.transfer_to or run.actions.transfer_to_agent
+    run.actions.escalate = actions.escalate or run.actions.escalate
+    run.actions.skip_summarization = actions.skip_summarization or run.actions.skip_summarization
 
 
 def _response(result: ToolResult) -> JsonObject:
     """A result as ADK's: its data or its text, an error's text, and its media as parts, which ADK takes out."""
-    media = [types.Part.from_bytes(data=data, mime_type=mime) for data, mime in map(_media, result.content) if data]
-    texts = [text for item in result.content if (text := text_of(item)) is not None]
-    text, data = "\n".join(texts), result.structured_content
+    texts = [text_of(item) for item in result.content]
+    media = [_part(item) for item, text in zip(result.content, texts, strict=True) if text is None]
+    text, data = "\n".join(text for text in texts if text is not None), result.structured_content
     if result.is_error:
         response: JsonObject = {"error": text}
     elif isinstance(data, dict):
-        response = dict(cast("JsonObject", data))
+        response = {**cast("JsonObject", data)}
     else:
-        response = {"result": text} if texts or not media else {}
+        response = {"result": text} if text or not media else {}
     return {**response, "media": media} if media else response
 
 
-def _media(item: Content) -> tuple[bytes | None, str]:
-    data = getattr(item, "data", None)
-    return (data, getattr(item, "mime_type", None) or BINARY) if isinstance(data, bytes) else (None, "")
+def _part(item: Content) -> types.Part:
+    return types.Part.from_bytes(data=getattr(item, "data", b""), mime_type=getattr(item, "mime_type", None) or BINARY)
 
 
 # ADK's tools in pegboard ----------------------------------------------------------------------------------------------
@@ -252,7 +248,7 @@ def _tool_of(tool: Any) -> Tool:
     return Tool.from_schema(
         mapped_name(tool.name),
         _schema_of(declaration),
-        call.run_in_thread if _blocks(tool) else call.run,
+        call.run_in_thread if _is_blocking(tool) else call.run,
         description=declaration.description,
         requires_confirmation=asks or None,
         long_running=tool.is_long_running,
@@ -267,12 +263,17 @@ def _schema_of(declaration: types.FunctionDeclaration) -> JsonSchema:
     return {"type": "object", "properties": {}, **(schema or {})}
 
 
-def _blocks(tool: BaseTool) -> bool:
-    """Whether a tool blocks the event loop, as ADK calls plain functions in it."""
-    function = getattr(tool, "func", None)
+def _is_blocking(tool: BaseTool) -> bool:
+    """Whether a tool blocks the event loop, in which ADK calls plain functions.
+
+    Raises:
+        TypeError: It is a generator, which runs only in ADK's own workflow.
+    """
+    function = getattr(tool, "func", None) if isinstance(tool, FunctionTool) else None
+    if isgeneratorfunction(function) or isasyncgenfunction(function):
+        raise TypeError("it is a generator, which only ADK's own runner can run")
     call = getattr(function, "__call__", None)  # noqa: B004  of an object with an async method
-    is_async = any(kind(each) for each in (function, call) for kind in (iscoroutinefunction, isasyncgenfunction))
-    return isinstance(tool, FunctionTool) and not is_async and not isgeneratorfunction(function)
+    return function is not None and not iscoroutinefunction(function) and not iscoroutinefunction(call)
 
 
 _MOST_REQUESTS: Final = 5  # confirmations of one call

@@ -27,9 +27,10 @@ class ForeignToolset(ToolsetBase):
         name_of: The name of one of them, for problems.
         trust: Whether their annotations are trusted, so that those that declare no harm run unasked; or the names of
             the tools and packages for which they are.
+        expand: Gives the single items of one that may hold several, such as a module.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what differs between frameworks, all by name
         self,
         name: str,
         items: Iterable[object],
@@ -37,9 +38,11 @@ class ForeignToolset(ToolsetBase):
         name_of: Callable[[object], str],
         *,
         trust: bool | Collection[str] = False,
+        expand: Callable[[object], Iterable[object]] | None = None,
     ) -> None:
         self.name = name
         self._items = tuple(items)
+        self._expand = expand
         self._convert, self._name_of = convert, name_of
         self._trust = trust
         self._result: ToolsetResult | None = None
@@ -53,7 +56,17 @@ class ForeignToolset(ToolsetBase):
         return result
 
     def _convert_all(self) -> ToolsetResult:
-        return convert_each(self._items, self._convert, self._name_of, self._trust)
+        if self._expand is None:
+            return convert_each(self._items, self._convert, self._name_of, self._trust)
+        items: list[object] = []
+        problems: list[Problem] = []
+        for item in self._items:
+            try:
+                items += self._expand(item)
+            except Exception as error:  # noqa: BLE001  one foreign item doesn't affect the others
+                problems.append(item_problem(item, self._name_of, error))
+        result = convert_each(items, self._convert, self._name_of, self._trust)
+        return ToolsetResult([*result], [*problems, *result.problems])
 
 
 class KnownTools:

@@ -12,25 +12,13 @@ from typing import Any, Final, NoReturn
 
 from attrs import evolve, frozen
 
-from pegboard import (
-    REMOVED,
-    Problem,
-    ReadonlyContext,
-    ResolvedTools,
-    Tool,
-    ToolContext,
-    ToolError,
-    ToolResult,
-    ToolsetBase,
-    ToolsetResult,
-)
+from pegboard import REMOVED, ReadonlyContext, ResolvedTools, Tool, ToolContext, ToolError, ToolResult
 from pegboard.approval import Answer, PendingCall
 from pegboard.json import json_text
-from pegboard.threads import run_in_thread
 from pegboard.tools import BINARY, Content, json_or_text, mapped_name
 from pegboard.typing import JsonObject
 from pegboard_adapters.content import content_of, text_of
-from pegboard_adapters.incoming import convert_each, item_problem
+from pegboard_adapters.incoming import ForeignToolset
 from pegboard_adapters.outgoing import answer_of, question_digest, question_of, registry_of, run_call
 from pegboard_adapters.peers import check_peer
 
@@ -177,7 +165,7 @@ def _block(item: Content) -> JsonObject:
 
 def from_strands(
     tools_or_modules: object, *, name: str = "strands", trust: bool | Collection[str] = False
-) -> ToolsetBase:
+) -> ForeignToolset:
     """Tools of Strands as a toolset, for `registry.register`.
 
     They get an agent without a model that has the session's state; their interrupts are questions.
@@ -189,31 +177,8 @@ def from_strands(
         trust: Whether they run unasked where they declare no harm; or the names of tools and packages that do.
     """
     is_one = isinstance(tools_or_modules, AgentTool | ModuleType | str) or not isinstance(tools_or_modules, Iterable)
-    return _ForeignToolset(name, [tools_or_modules] if is_one else tools_or_modules, trust)
-
-
-class _ForeignToolset(ToolsetBase):
-    def __init__(self, name: str, items: Iterable[object], trust: bool | Collection[str]) -> None:
-        self.name = name
-        self._items, self._trust = tuple(items), trust
-        self._result: ToolsetResult | None = None
-
-    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
-        del context
-        if self._result is None:
-            self._result = await run_in_thread(self._load)  # which imports modules
-        return self._result
-
-    def _load(self) -> ToolsetResult:
-        tools: list[_Item] = []
-        problems: list[Problem] = []
-        for item in self._items:
-            try:
-                tools += _items(item)
-            except Exception as error:  # noqa: BLE001  one module doesn't affect the others
-                problems.append(item_problem(item, _name_of, error))
-        result = convert_each(tools, _tool_of, lambda each: _name_of(each.tool), self._trust)
-        return ToolsetResult([*result], [*result.problems, *problems])
+    items: Any = [tools_or_modules] if is_one else tools_or_modules
+    return ForeignToolset(name, items, _tool_of, _name_of, trust=trust, expand=_items)
 
 
 @frozen
@@ -238,7 +203,8 @@ def _items(item: object) -> Iterator[_Item]:
 
 
 def _name_of(item: Any) -> str:
-    return item if isinstance(item, str) else getattr(item, "tool_name", None) or item.__name__
+    tool = getattr(item, "tool", item)
+    return tool if isinstance(tool, str) else getattr(tool, "tool_name", None) or tool.__name__
 
 
 def _tool_of(item: Any) -> Tool:
