@@ -32,7 +32,7 @@ def check_peer(extra: str) -> None:
 
     distribution, oldest = PEERS[extra]
     install = f"pip install 'pegboard-adapters[{extra}]'"
-    module = f"pegboard_adapters.{extra.replace('-', '_').removeprefix('google_')}"
+    module = f"pegboard_adapters.{extra.replace('-', '_')}"
     try:
         found = version(distribution)
     except PackageNotFoundError:
