@@ -28,7 +28,6 @@ from pegboard import (
     ToolsetResult,
 )
 from pegboard.approval import Answer, PendingCall
-from pegboard.errors import log_failure
 from pegboard.json import json_text
 from pegboard.tools import BINARY, Content, json_or_text, mapped_name
 from pegboard.toolsets.predicates import Where
@@ -122,11 +121,7 @@ class _PegboardTool(BaseTool):
         except _AskedError:
             tool_context.actions.skip_summarization = True  # the model is called once there is an answer
             return {"error": f"{name} wasn't run yet, as a person has to approve it."}
-        try:
-            _apply(context.actions.actions, tool_context)
-        except Exception as error:  # noqa: BLE001  of the host's schema of the state; it would end ADK's run
-            log_failure(f"changes of the state by {name}", error)
-            return {"error": f"{name} was run, but its changes of the session's state were refused."}
+        _apply(context.actions.actions, tool_context)
         return _response(result)
 
 

@@ -111,7 +111,7 @@ class _PegboardTool(AgentTool):
         task.add_done_callback(lambda _: events.put_nowait(_END))
         try:
             while (event := await events.get()) is not _END:
-                yield event.to_json() if hasattr(event, "to_json") else json_or_text(event)
+                yield json_or_text(event)
             result = await task
         except InterruptException as raised:
             yield ToolInterruptEvent(tool_use, [raised.interrupt])
@@ -241,7 +241,7 @@ _MOST_INTERRUPTS: Final = 5  # of one call
 
 
 async def _run(tool: AgentTool, arguments: JsonObject, context: ToolContext) -> ToolResult:
-    before = json_or_text(dict(context.state))
+    before = {key: json_or_text(value) for key, value in context.state.items()}
     agent = Agent(model=_NoModel(), name=context.agent or "pegboard", state=deepcopy(before), callback_handler=None)
     tool_use = {"toolUseId": context.call_id or "call", "name": tool.tool_name, "input": {**arguments}}
     invocation = {"agent": agent, "context": context.request, "request_state": {}}

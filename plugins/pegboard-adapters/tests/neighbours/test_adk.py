@@ -48,8 +48,8 @@ class Run:
 
     def __init__(self, kinds: Any, *calls: tuple[str, dict[str, Any]], **options: Any) -> None:
         self.model = Scripted(model="scripted", calls=[*calls], on_call=options.pop("on_call", None), seen=[])
-        toolset = to_adk(kinds.registry, **options)
-        self.runner = InMemoryRunner(LlmAgent(name="agent", model=self.model, tools=[toolset]), app_name="app")
+        agent = LlmAgent(name="agent", model=self.model, tools=[to_adk(kinds.registry, **options)])
+        self.runner = InMemoryRunner(agent, app_name="app")
 
     async def send(self, *parts: types.Part, user: str = "ann", session: str = "s", **facts: Any) -> list[Any]:
         """The events that a message of the user leads to."""
@@ -434,6 +434,48 @@ def test_their_confirmations_are_questions(approved: bool) -> None:
     assert (result(tools, "send", {"amount": 50}, approver=answer).text == "sent") == approved
     assert hints == ["Pay?", "Book?", "call", "send needs an approval"]
     assert result(tools, "send", {"amount": 5}, approver=answer).text == "sent"
+
+
+def test_confirmations_without_end_and_credentials_are_errors() -> None:
+    def nag(tool_context: ToolContext) -> str:
+        """Nags."""
+        tool_context.request_confirmation(hint="Again?")
+        return "waits"
+
+    def log_in(tool_context: ToolContext) -> str:
+        """Logs in."""
+        tool_context.actions.requested_auth_configs["1"] = object()  # type: ignore[assignment]
+        return "waits"
+
+    nagged = result([nag], "nag", {}, approver=lambda request, context: Once())
+    assert "one confirmation after the other" in nagged.text
+    assert "credentials" in result([log_in], "log_in", {}).text
+
+
+class Guarded(BaseTool):
+    """A tool that ADK asks about before it runs, with a schema in Gemini's form."""
+
+    def __init__(self) -> None:
+        super().__init__(name="guarded", description="Is guarded.")
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        number = types.Schema(type=types.Type.INTEGER)
+        schema = types.Schema(type=types.Type.OBJECT, properties={"x": number}, required=["x"])
+        return types.FunctionDeclaration(name=self.name, description=self.description, parameters=schema)
+
+    async def check_require_confirmation(self, args: Any, tool_context: Any) -> bool:
+        return args["x"] > 1
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        return types.Part(text=f"ran {args['x']}")
+
+
+def test_tools_of_other_classes_are_asked_about_before_they_run() -> None:
+    assert result([Guarded()], "guarded", {"x": 1}).text == "ran 1"
+    assert result([Guarded()], "guarded", {"x": 2}, approver=lambda request, context: Once()).text == "ran 2"
+    refused = result([Guarded()], "guarded", {"x": 2}, approver=lambda request, context: Reject("no"))
+    assert "not approved" in refused.text
+    assert result([Guarded()], "guarded", {"x": "1"}).kind == "invalid_arguments"
 
 
 def test_long_running_tools_of_theirs_are_ours() -> None:

@@ -269,6 +269,18 @@ def test_two_users_at_once_are_told_apart(kinds: Any) -> None:
     assert asyncio.run(main()) == ["user0 in s0", "user1 in s1"]
 
 
+def test_a_call_without_an_agent_runs_unless_it_asks(kinds: Any) -> None:
+    async def main() -> list[Any]:
+        tools = {each.tool_name: each for each in to_strands(await kinds.registry.resolve())}
+        calls = [("draw", None), ("delete", {"name": "a"})]
+        uses: list[Any] = [{"toolUseId": "1", "name": name, "input": arguments} for name, arguments in calls]
+        return [[event async for event in tools[use["name"]].stream(use, {})][-1].tool_result for use in uses]
+
+    drawn, deleted = asyncio.run(main())
+    assert (drawn["status"], deleted["status"]) == ("success", "error")
+    assert kinds.ran == []
+
+
 def test_a_context_may_be_the_hosts_own(kinds: Any) -> None:
     (who,) = run(kinds, ("whoami", {}), context=lambda state: ReadonlyContext(user="bob", session=state["session_id"]))
     assert who["content"] == [{"text": "bob in s"}]
@@ -278,12 +290,12 @@ def test_a_context_may_be_the_hosts_own(kinds: Any) -> None:
 
 
 async def call(tools: Any, name: str, arguments: dict[str, Any], **options: Any) -> Any:
-    approver = options.pop("approver", None)
+    approver, context = options.pop("approver", None), options.pop("context", ANN)
     async with ToolRegistry(approver=approver) as registry:
         registry.register(from_strands(tools, **{"trust": True, **options}))
-        resolved = await registry.resolve(ANN)
+        resolved = await registry.resolve(context)
         assert not resolved.problems, resolved.problems
-        return await registry.dispatch([pegboard.ToolCall(name, arguments, "1")], resolved, ANN)
+        return await registry.dispatch([pegboard.ToolCall(name, arguments, "1")], resolved, context)
 
 
 def result(*arguments: Any, **options: Any) -> Any:
@@ -398,8 +410,19 @@ class Raw(AgentTool):
         yield {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [{"text": "raw"}]}
 
 
-def test_tools_of_other_classes_run_and_may_have_a_schema_without_json() -> None:
-    assert result([Raw()], "raw", {}).text == "raw"
+class Plain(Raw):
+    async def stream(self, tool_use: Any, invocation_state: Any, **_: Any) -> Any:
+        yield "plain"
+
+
+class Mixed(Raw):
+    async def stream(self, tool_use: Any, invocation_state: Any, **_: Any) -> Any:
+        yield {"status": "success", "content": ["text", {"image": {"source": {}}}]}
+
+
+@pytest.mark.parametrize(("kind", "text"), [(Raw, "raw"), (Plain, "plain"), (Mixed, 'text\n{"image":{"source":{}}}')])
+def test_tools_of_other_classes_run_and_may_have_a_schema_without_json(kind: type[Raw], text: str) -> None:
+    assert result([kind()], "raw", {}).text == text
 
 
 def test_modules_are_tools() -> None:
@@ -434,6 +457,9 @@ def test_their_changes_of_the_agents_state_are_ours() -> None:
     outcome = asyncio.run(call([remember], "remember", {}))
     assert dict(outcome.actions.state_delta) == {"new": "good", "old": pegboard.REMOVED}
     assert ANN.state["old"] == 1
+    context = ReadonlyContext(state={"mood": "good", "old": object()})  # which has no JSON form
+    outcome = asyncio.run(call([remember], "remember", {}, context=context))
+    assert dict(outcome.actions.state_delta) == {"new": "good", "old": pegboard.REMOVED}
 
 
 @pytest.mark.parametrize("approved", [True, False])
@@ -458,6 +484,28 @@ def test_their_interrupts_are_questions(approved: bool) -> None:
     assert (wiped.text == "wiped") == approved
     assert ran == ([("y", "y")] if approved else [])
     assert asked[0][0] == "wipe asks: wipe"
+
+
+def test_interrupts_without_end_are_an_error() -> None:
+    @strands_tool(context=True)
+    def nag(tool_context: ToolContext) -> str:
+        """Nags."""
+        for step in range(100):
+            tool_context.interrupt(f"step {step}")
+        return "done"
+
+    nagged = result([nag], "nag", {}, approver=lambda request, context: Once())
+    assert nagged.is_error
+    assert "again and again" in nagged.text
+
+
+def test_their_agent_has_no_model() -> None:
+    @strands_tool
+    def ask(agent: Agent) -> str:
+        """Asks its agent."""
+        return str(agent("hi"))
+
+    assert result([ask], "ask", {}).kind == "tool_failure"
 
 
 def test_one_that_cannot_be_offered_affects_only_itself() -> None:
