@@ -22,6 +22,7 @@ from pegboard import (
     ReadonlyContext,
     Reject,
     Rule,
+    Tool,
     ToolContext,
     ToolRegistry,
     tool,
@@ -302,6 +303,44 @@ def test_the_user_is_the_subject_of_the_access_token_and_the_session_is_mcps(
     assert first != second
 
 
+def test_one_that_fastmcp_refuses_is_left_out(
+    kinds: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from pegboard_adapters import fastmcp
+
+    made = fastmcp.FastMCPAnnotations
+
+    def refuse(**hints: Any) -> Any:
+        if hints.get("destructiveHint"):
+            raise ValueError("no such hint")
+        return made(**hints)
+
+    monkeypatch.setattr(fastmcp, "FastMCPAnnotations", refuse)
+
+    kinds.registry.register(Tool.provider("web", "openai.web_search"))  # a provider runs it
+
+    async def main() -> list[str]:
+        async with Client(await server_of(kinds)) as client:
+            return [each.name for each in await client.list_tools()]
+
+    names = asyncio.run(main())
+    assert "add" in names
+    assert not {"delete", "web"} & {*names}
+    assert "delete can't be offered by FastMCP" in caplog.text
+
+
+def test_progress_that_cannot_be_sent_does_not_affect_the_result(
+    kinds: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise OSError("the client is gone")
+
+    monkeypatch.setattr(Context, "report_progress", fail)
+    (result,) = run(kinds, ("count", {"to": 3}))
+    assert texts(result) == "counted to 3"
+    assert "progress can't be sent" in caplog.text
+
+
 # The tools of a FastMCP server in pegboard ----------------------------------------------------------------------------
 
 
@@ -562,3 +601,77 @@ def test_one_that_cannot_be_offered_affects_only_itself() -> None:
 def test_something_else_is_no_server() -> None:
     with pytest.raises(TypeError, match="no FastMCP server"):
         from_fastmcp(json)  # type: ignore[arg-type]
+
+
+def test_an_error_of_the_protocol_and_a_failing_start_are_crashes_that_a_later_call_survives() -> None:
+    starts: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(server: Any) -> Any:
+        starts.append("start")
+        if len(starts) == 1:
+            raise OSError("secret-database")
+        yield {}
+
+    server: FastMCP[Any] = FastMCP("s", lifespan=lifespan)
+
+    @server.tool
+    def odd(fail: bool) -> str:
+        """Is odd."""
+        if fail:
+            raise McpError(code=-32000, message="secret-path")
+        return "fine"
+
+    async def main() -> list[Any]:
+        async with ToolRegistry() as registry:
+            registry.register(from_fastmcp(server, trust=True))
+            return [await registry.call("odd", {"fail": fail}) for fail in (False, True, False)]
+
+    unstarted, failed, fine = asyncio.run(main())
+    assert (unstarted.is_error, failed.is_error, fine.text) == (True, True, "fine")
+    assert "secret" not in unstarted.text + failed.text
+
+
+@pytest.mark.parametrize(
+    ("question", "action"),
+    [
+        ({"message": "Sure?", "requested_schema": {"type": "object", "properties": {}}}, "accept"),
+        ({"message": "x" * 30_000, "requested_schema": {"type": "object", "properties": {}}}, "decline"),
+        ({"message": "Log in", "url": "https://example.com/login"}, "accept"),
+        ({"message": "Log in", "url": "file:///etc/passwd"}, "decline"),
+    ],
+)
+def test_a_question_may_have_no_fields_or_an_address_but_must_be_readable(
+    question: dict[str, Any], action: str
+) -> None:
+    server: FastMCP[Any] = FastMCP("s")
+    asked: list[str] = []
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        """Asks."""
+        if "url" in question:
+            answer = await ctx.session.elicit_url(**question, elicitation_id="1", related_request_id=ctx.request_id)
+        else:
+            answer = await ctx.session.elicit(**question, related_request_id=ctx.request_id)
+        return answer.action
+
+    def approver(request: Any, context: Any) -> Any:
+        asked.append(request.hint)
+        return Once()
+
+    assert asyncio.run(call(server, "ask", approver=approver)).text == action
+    assert len(asked) == (action == "accept")
+    assert all(question.get("url", "") in hint for hint in asked)
+
+
+def test_questions_at_once_that_are_answered_later_end_the_call() -> None:
+    server: FastMCP[Any] = FastMCP("s")
+
+    @server.tool
+    async def delete(ctx: Context) -> str:
+        """Deletes."""
+        await asyncio.gather(ctx.elicit("Delete a?", bool), ctx.elicit("Delete b?", bool))
+        return "deleted"
+
+    assert asyncio.run(call(server, "delete", approver=lambda *_: Later())).kind == "confirmation_required"

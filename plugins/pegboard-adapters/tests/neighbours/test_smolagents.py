@@ -201,6 +201,18 @@ def test_two_users_at_once_are_told_apart(kinds: Any) -> None:
         assert [*pool.map(who, range(2))] == ["user0 in s0", "user1 in s1"]
 
 
+def test_one_that_smolagents_cannot_take_is_left_out(kinds: Any, caplog: pytest.LogCaptureFixture) -> None:
+    levels = {
+        f"l{n}": {"type": "object", "properties": {key: {"$ref": f"#/$defs/l{n + 1}"} for key in "abc"}}
+        for n in range(9)
+    }
+    schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/l0"}}, "$defs": {**levels, "l9": {}}}
+    kinds.registry.register(PegboardTool.from_schema("huge", schema, lambda arguments: ""))
+    kinds.registry.register(PegboardTool.provider("web", "openai.web_search"))  # a provider runs it
+    assert not {"huge", "web"} & tools_of(kinds).keys()
+    assert "huge can't be offered to smolagents" in caplog.text
+
+
 def test_tools_need_a_registry() -> None:
     from pegboard import ResolvedTools
 
