@@ -169,7 +169,7 @@ def _response(result: ToolResult) -> JsonObject:
         response = {**cast("JsonObject", data)}
     else:
         response = {"result": text} if text or not media else {}
-    return {**response, "media": media} if media else response
+    return {**response, "_media": media} if media else response  # the key is of none of its data
 
 
 def _part(item: Content) -> types.Part:

@@ -17,6 +17,7 @@ from google.genai import types
 
 import pegboard
 from pegboard import ImageContent, Once, Permissions, ReadonlyContext, Reject, Rule, ToolRegistry, tool
+from pegboard.approval import ask_later
 from pegboard_adapters.adk import from_adk, to_adk
 
 ANN = ReadonlyContext(user="ann", session="s", state={"mood": "good", "list": [1]})
@@ -434,6 +435,26 @@ def test_their_confirmations_are_questions(approved: bool) -> None:
     assert (result(tools, "send", {"amount": 50}, approver=answer).text == "sent") == approved
     assert hints == ["Pay?", "Book?", "call", "send needs an approval"]
     assert result(tools, "send", {"amount": 5}, approver=answer).text == "sent"
+
+
+def test_a_confirmation_may_come_later() -> None:
+    def book(amount: int, tool_context: ToolContext) -> str:
+        """Books."""
+        if tool_context.tool_confirmation is None:
+            tool_context.request_confirmation(hint="Book?")
+            return "waits"
+        return f"booked {amount}"
+
+    async def main() -> Any:
+        async with ToolRegistry(approver=ask_later) as registry:
+            registry.register(from_adk([book], trust=True))
+            resolved = await registry.resolve(ANN)
+            paused = await registry.dispatch([pegboard.ToolCall("book", {"amount": 1}, "1")], resolved, ANN)
+            (pending,) = paused.pending.calls
+            assert pending.hint == "Book?"
+            return await registry.resume(paused.pending, {pending.id: Once()}, resolved, ANN)
+
+    assert asyncio.run(main()).results[0].text == "booked 1"
 
 
 def test_confirmations_without_end_and_credentials_are_errors() -> None:
