@@ -47,10 +47,16 @@ from fastmcp.server.providers import Provider
 from fastmcp.tools.base import (
     InputRequiredToolResult,
     Tool as FastMCPTool,
-    ToolAnnotations as FastMCPAnnotations,
     ToolResult as FastMCPResult,
 )
-from mcp_types import CallToolResult, ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+from mcp_types import (
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult as ClientAnswer,
+    InputRequiredResult,
+    ToolAnnotations as McpAnnotations,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import PrivateAttr
 
@@ -143,7 +149,7 @@ class _PegboardTool(FastMCPTool):
                 tags=set(spec.tags),
                 parameters=dict(spec.input_schema),
                 output_schema=None if spec.output_schema is None else dict(spec.output_schema),
-                annotations=FastMCPAnnotations(**hints) if hints else None,
+                annotations=McpAnnotations(**hints) if hints else None,
             )
         except Exception as error:  # noqa: BLE001  one tool doesn't affect the others
             log_failure(f"{tool.name} can't be offered by FastMCP", error)
@@ -224,8 +230,9 @@ class _Asker:
                 stored = json.loads(state)
                 asked, asker.given = stored["asked"], dict(stored["given"])
                 answer = (context.input_responses or {}).get(asked)
-                is_yes = getattr(answer, "action", None) == "accept"
-                asker.given[asked] = answer.content if is_yes else None
+                asker.given[asked] = None
+                if isinstance(answer, ClientAnswer) and answer.action == "accept":
+                    asker.given[asked] = answer.content
         return asker
 
     async def ask(self, pending: PendingCall) -> Answer | None:
@@ -248,9 +255,7 @@ class _Asker:
                 InputRequiredResult(input_requests={key: ElicitRequest(params=asked)}, request_state=state)
             )
         try:
-            answer = await self.context.session.elicit(
-                asked.message, asked.requested_schema, self.context.request_context.request_id
-            )
+            answer = await self.context.session.elicit(asked.message, asked.requested_schema, self.context.request_id)
         except McpError as error:
             log_failure("FastMCP's client could not ask its user", error)
             return None
@@ -310,14 +315,14 @@ class _ForeignToolset(ToolsetBase):
         """The tools that the server lists now."""
         del context
         listed = await self._server.list_tools()
-        return self._known.same(convert_each(listed, self._tool_of, lambda tool: tool.name, self._trust))
+        return self._known.same(convert_each(listed, self._tool_of, _name_of, self._trust))
 
     async def close(self) -> None:
         """Ends the server in this event loop; in others, it ends with them."""
         if (client := self._open.pop(asyncio.get_running_loop(), None)) is not None:
             await client.close()
 
-    def _tool_of(self, tool: FastMCPTool) -> Tool:
+    def _tool_of(self, tool: Any) -> Tool:
         listed = tool.to_mcp_tool()
         hints = {} if listed.annotations is None else listed.annotations.model_dump(by_alias=True, exclude_none=True)
         output = listed.output_schema if (listed.output_schema or {}).get("type") == "object" else None
@@ -386,6 +391,10 @@ class _ForeignToolset(ToolsetBase):
             finally:
                 call.cancel()
                 stop.cancel()
+
+
+def _name_of(tool: Any) -> str:
+    return tool.name
 
 
 async def _elicited(name: str, message: str, params: Any, context: ToolContext) -> ElicitResult:

@@ -96,7 +96,7 @@ class _PegboardTool(SmolTool):
 
     def _takes_null(self, name: str) -> bool:
         """Whether null is a value of an argument, not smolagents' word for one that isn't given."""
-        rule = self.inputs.get(name, {})
+        rule: Any = self.inputs.get(name, {})
         return not rule.get("nullable") or "null" in rule["type"] or rule["type"] == "any"
 
 
@@ -167,7 +167,11 @@ def from_smolagents(
         trust: Whether they run unasked where they declare no harm; or the names of tools and packages that do.
     """
     items = [tools] if isinstance(tools, SmolTool) else getattr(tools, "tools", tools)
-    return ForeignToolset(name, items, _tool_of, lambda tool: getattr(tool, "name"), trust=trust)  # noqa: B009
+    return ForeignToolset(name, items, _tool_of, _name_of, trust=trust)
+
+
+def _name_of(tool: Any) -> str:
+    return tool.name
 
 
 def _tool_of(tool: Any) -> Tool:

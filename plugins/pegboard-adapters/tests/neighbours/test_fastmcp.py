@@ -308,14 +308,14 @@ def test_one_that_fastmcp_refuses_is_left_out(
 ) -> None:
     from pegboard_adapters import fastmcp
 
-    made = fastmcp.FastMCPAnnotations
+    made = fastmcp.McpAnnotations
 
     def refuse(**hints: Any) -> Any:
         if hints.get("destructiveHint"):
             raise ValueError("no such hint")
         return made(**hints)
 
-    monkeypatch.setattr(fastmcp, "FastMCPAnnotations", refuse)
+    monkeypatch.setattr(fastmcp, "McpAnnotations", refuse)
 
     kinds.registry.register(Tool.provider("web", "openai.web_search"))  # a provider runs it
 
