@@ -133,7 +133,7 @@ def test_by_name_keeps_whether_a_callback_may_block():
 
 @pytest.mark.parametrize("function", [print, Asks().method])
 def test_a_callable_that_cant_be_marked_quick_is_refused(function):
-    with pytest.raises(TypeError, match="can't be marked as quick; wrap it in a function"):
+    with pytest.raises(TypeError, match="can't be marked; wrap it in a function"):
         nonblocking(function)
 
 

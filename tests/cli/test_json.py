@@ -125,9 +125,8 @@ def test_requests_and_responses_of_executors():
     confirmation = Confirmation("Sure?", confirmed=True).to_data()
     texts = {each.name: "x" for each in attrs.fields(ReadonlyContext) if each.type == "str | None"}
     context = ReadonlyContext(**texts, state={"a": 1}, extra={"b": object(), "c": [2]})
-    called = ToolContext(
-        context, "c1", "send", values={"d": 1}, confirmation=Confirmation.from_data(confirmation), depth=2
-    )
+    facts = {"confirmation": Confirmation.from_data(confirmation), "trace": {"traceparent": "e"}}
+    called = ToolContext(context, "c1", "send", values={"d": 1}, depth=2, **facts)
     facts = {"timeout": 1.5, "memory_limit": 5, "expose_errors": True, "approvals": ("e",)}
     request = ExecutionRequest.of_call("send", {"to": "ann"}, called, **facts).to_json()
     assert faults("ExecutionRequest", request) == []

@@ -246,7 +246,8 @@ def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
 def held(prepare, make, store=None, context=None, **facts):
     state = prepare(make(), context=context, limits=attrs.evolve(Limits(), results=THREE_LINES))
     state.tool = make(**facts)
-    state.runtime = attrs.evolve(state.runtime, store=store)
+    state.runtime = attrs.evolve(state.runtime)
+    vars(state.runtime)["store"] = store  # as if an earlier call had made it
     return state, asyncio.run(hold_to_limits(state, ToolResult(NUMBERS)))
 
 
