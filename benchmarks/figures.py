@@ -336,8 +336,8 @@ LADEN_PARTS = (
 )
 
 SERVED_CALL = (
-    "on top of the SDK's server: the checks of Host, rate and time and the buffer of events to resend (90 us over "
-    "HTTP); a context, three events and a task for each call"
+    "of what is added to the SDK's server, by instructions (the table below): the call itself is seven tenths (five of "
+    "them a batch with its task, events and options), the events to resend a quarter, the checks a sixth"
 )
 SERVED_LIST = "seven tenths are the SDK's, which validates and writes a longer list; building the entries is a seventh"
 SERVED_START = "the command, the configuration, the installed plugins and the registry, on top of the SDK's own imports"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextvars import ContextVar
 from functools import partial
 
 import pytest
@@ -39,6 +40,27 @@ def dispatched(registry, made, **options):
 
 def kinds(outcome):
     return [result.kind for result in outcome.results]
+
+
+def test_the_only_call_of_a_batch_runs_in_a_task_of_its_own():
+    """What its tool sets in context variables doesn't reach the code that awaits the batch."""
+    registry, user, tasks = ToolRegistry(), ContextVar("user", default="nobody"), []
+
+    @tool
+    async def log_in(name: str) -> str:
+        """Set the user."""
+        user.set(name)
+        tasks.append(asyncio.current_task())
+        return user.get()
+
+    async def use():
+        outcome = await registry.dispatch([ToolCall("log_in", {"name": "ada"}, "1")])
+        return outcome.results[0].text, user.get(), asyncio.current_task()
+
+    registry.register(log_in)
+    text, seen, task = asyncio.run(use())
+    assert (text, seen) == ("ada", "nobody")
+    assert tasks != [task]
 
 
 class Stage:

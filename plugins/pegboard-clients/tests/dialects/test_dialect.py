@@ -15,6 +15,7 @@ from pegboard_clients.dialects.dialect import (
     deep_copy,
     everywhere,
     size_of,
+    step_for,
     without,
 )
 
@@ -185,3 +186,20 @@ def test_a_step_that_makes_too_much_gives_an_outline():
 def test_size_counts_shared_values_each_time():
     shared = [1, 2]
     assert size_of({"a": shared, "b": shared}) == 7
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"properties": {"title": {"type": "string"}}}])
+def test_a_step_with_keywords_sees_no_schema_without_one_of_them(schema):
+    """A property of that name is no keyword."""
+    seen = []
+
+    @step_for("title")
+    @everywhere
+    def watch(part, _place):
+        seen.append(part)
+        return {key: value for key, value in part.items() if key != "title"}
+
+    dialect = Dialect("watched", (watch,))
+    assert dialect.rewrite(schema).schema == schema
+    assert seen == []
+    assert dialect.rewrite({**schema, "items": {"title": "x"}}).schema == {**schema, "items": {}}

@@ -363,6 +363,7 @@ def _simplified(schema: JsonSchema) -> JsonSchema:
     return with_notes(only_one, schema, only_one)
 
 
+@step_for("oneOf")
 @everywhere
 def one_of_to_any_of(schema: JsonSchema, place: Place) -> JsonSchema:
     """Writes `oneOf` as `anyOf`, which also accepts what fits several alternatives.

@@ -28,6 +28,7 @@ from pegboard_clients.dialects.dialect import (
     in_words,
     into_description,
     only,
+    step_for,
     step_if,
     without,
 )
@@ -62,7 +63,9 @@ def well_formed(schema: JsonSchema) -> Rewritten:
             for step in path[:-1]:
                 holder = holder[step]
             del holder[path[-1]]
-    return Rewritten(_distinct_values(schema).schema, tuple(changes))
+    if any(_repeats(part["enum"]) for part in schemas(schema) if "enum" in part):
+        schema = _distinct_values(schema).schema
+    return Rewritten(schema, tuple(changes))
 
 
 @cache
@@ -78,6 +81,11 @@ def _keyword_at(path: Steps) -> int:
         if at + steps >= len(path):
             return at
         at += steps
+
+
+def _repeats(values: list[Any]) -> bool:
+    """Whether a value may occur twice; strings, of which most lists consist, needn't be compared as JSON."""
+    return not all(type(value) is str for value in values) or len(set(values)) < len(values)
 
 
 @everywhere
@@ -199,7 +207,7 @@ def formats(known: Collection[str]) -> Step:
             return schema
         return into_description(schema, place, ["format"], "not known to the provider, moved into the description")
 
-    return everywhere(visit)
+    return step_for("format")(everywhere(visit))
 
 
 _TOKEN: Final = re.compile(r"\\(?P<escape>.)|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<look>\(\?(?:<?[=!]|>))", re.DOTALL)
@@ -218,7 +226,7 @@ def patterns(*, word_bounds: bool = True) -> Step:
         why = "not supported by the provider's engine, moved into the description"
         return into_description(schema, place, ["pattern"], why)
 
-    return everywhere(visit)
+    return step_for("pattern")(everywhere(visit))
 
 
 def is_plain(pattern: str, *, word_bounds: bool = True) -> bool:
@@ -241,9 +249,10 @@ def least_items(most: int) -> Step:
         place.lost("minItems", f"written as {most}, and in full in the description")
         return described({**schema, "minItems": most}, in_words("minItems", schema))
 
-    return everywhere(visit)
+    return step_for("minItems")(everywhere(visit))
 
 
+@step_for("exclusiveMinimum", "exclusiveMaximum")
 @everywhere
 def whole_bounds(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Writes exclusive bounds of integers as inclusive ones: more than 3 is at least 4. Lossless."""

@@ -254,6 +254,7 @@ def _joined(target: JsonSchema, beside: JsonSchema) -> JsonSchema:
     return {**notes, "allOf": [target, rules]} if rules else {**target, **notes}
 
 
+@step_for("$ref")
 @everywhere
 def isolate_references(schema: JsonSchema, place: Place) -> JsonSchema:
     """Moves a `$ref` with notes next to it into an `anyOf` of one; lossless.

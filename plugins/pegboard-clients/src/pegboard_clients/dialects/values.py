@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pegboard.json import is_array, is_object
@@ -19,6 +20,8 @@ from pegboard_clients.dialects.dialect import (
     in_words,
     into_description,
     only,
+    step_for,
+    step_if,
     without,
 )
 from pegboard_clients.dialects.references import types_of
@@ -52,6 +55,18 @@ _MAY_STAY: Final = ("additionalProperties", "unevaluatedProperties", "unevaluate
 _MAY_GO: Final = (ONE | SOME | NAMED).difference(_MAY_STAY)
 
 
+def _have_booleans(parts: Sequence[JsonSchema]) -> bool:
+    return any(_has_boolean(keyword, rule) for part in parts for keyword, rule in part.items() if keyword in _MAY_GO)
+
+
+def _has_boolean(keyword: str, rule: Any) -> bool:
+    if isinstance(rule, bool):
+        return True
+    inner: Any = rule.values() if is_object(rule) and keyword in NAMED else rule if is_array(rule) else ()
+    return any(isinstance(part, bool) for part in inner)
+
+
+@step_if(_have_booleans)
 @everywhere
 def boolean_schemas(schema: JsonSchema, place: Place) -> JsonSchema:
     """Writes `true` as `{}`, and `false` as no such property, no more items, no such alternative.
@@ -106,6 +121,7 @@ def _without_forbidden(schema: JsonSchema, place: Place) -> JsonSchema:
     return new
 
 
+@step_for("const")
 @everywhere
 def const_to_enum(schema: JsonSchema, place: Place) -> JsonSchema:
     """Writes `const` as an `enum` of one value; lossless, unless an `enum` next to it lacks the value."""
@@ -118,6 +134,7 @@ def const_to_enum(schema: JsonSchema, place: Place) -> JsonSchema:
     return exchanged(schema, "const", "enum", [only])
 
 
+@step_for("anyOf")
 @everywhere
 def nullable(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Writes the alternative `{"type": "null"}` as `"nullable": true`; lossless.
@@ -195,7 +212,7 @@ def tuple_items(*, closed: bool = False) -> Step:
         items: JsonSchema = {} if {} in kinds else {"anyOf": kinds}
         return {**new, "items": kinds[0] if len(kinds) == 1 else items}
 
-    return everywhere(visit)
+    return step_for("prefixItems")(everywhere(visit))
 
 
 _NUMBER: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
@@ -249,6 +266,7 @@ def _of_type(name: str, schema: JsonSchema) -> JsonSchema | None:
     return without(member, ("enum",)) if name == "null" else member
 
 
+@step_for("enum")
 @everywhere
 def typed_enums(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Adds the types of the values of an `enum`; lossless."""
@@ -271,6 +289,7 @@ def typed_values(schema: JsonSchema, place: Place) -> JsonSchema:
     return schema
 
 
+@step_for("enum")
 @everywhere
 def simple_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     """Refuses an `enum` with objects or arrays."""
@@ -279,6 +298,7 @@ def simple_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     return schema
 
 
+@step_for("enum")
 @everywhere
 def string_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     """Moves an `enum` with an empty string, or values that aren't strings, into the description."""
@@ -287,6 +307,7 @@ def string_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     return into_description(schema, place, ["enum"], "only strings can be listed; moved into the description")
 
 
+@step_for("enum")
 @everywhere
 def plain_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     """Moves an `enum` with booleans, objects or arrays into the description.
@@ -302,6 +323,7 @@ def plain_enums(schema: JsonSchema, place: Place) -> JsonSchema:
 _ELSEWHERE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "$ref", "contains")
 
 
+@step_for("unevaluatedProperties", "unevaluatedItems")
 @everywhere
 def unevaluated(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Writes `unevaluatedProperties` as `additionalProperties`, and `unevaluatedItems` as `items`.
@@ -362,6 +384,7 @@ def open_objects(schema: JsonSchema, place: Place) -> JsonSchema:
     return schema
 
 
+@step_for("patternProperties")
 @everywhere
 def pattern_properties(schema: JsonSchema, place: Place) -> JsonSchema:
     """Adds the schemas of `patternProperties` to `additionalProperties`, and describes the patterns in words.
