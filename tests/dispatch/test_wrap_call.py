@@ -553,14 +553,14 @@ def test_a_wrapper_cant_catch_a_cancellation_of_the_caller(stuck_tool):
 def test_an_interrupted_batch_keeps_the_results_that_exist(stuck_tool):
     """Also of a call whose wrapper isn't over when it is interrupted or cancelled."""
     wait, _ = stuck_tool
-    registry, reached, afters = ToolRegistry(), asyncio.Event(), []
+    registry, reached, afters = ToolRegistry(limits=Limits(callback_timeout=3600)), asyncio.Event(), []
     registry.register(add, wait)
 
     async def linger(call, call_next):
         result = await call_next()
         if call.name == "add":
             reached.set()
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         return result
 
     registry.add_callback("wrap_call", linger)
@@ -573,7 +573,7 @@ def test_an_interrupted_batch_keeps_the_results_that_exist(stuck_tool):
         await reached.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await task
+            await asyncio.wait_for(task, 60)  # not the hour that the wrapper has
         return [(result.kind or result.text) for result in batch.outcome.results]
 
     assert asyncio.run(run("add")) == ["3"]

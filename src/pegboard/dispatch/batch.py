@@ -327,7 +327,8 @@ class Batch:
             self._steering_task.cancel()
         for state, task in list(self._tasks.items()):
             # A task cancelled before its first step would never run `_run_one`, which otherwise sees `_stopped`.
-            if state in self._started and state.result is None and (how == "abort" or state.started_at is None):
+            is_open = state.result is None or state.is_seen  # of a call with its last result, only wrappers go on
+            if state in self._started and is_open and (how == "abort" or state.started_at is None):
                 task.cancel()
 
     def _start(self, state: CallState) -> asyncio.Task[None]:
