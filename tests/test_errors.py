@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 
 import attrs
@@ -28,6 +29,7 @@ from pegboard import (
     load,
 )
 from pegboard.errors import (
+    HIDDEN,
     ConfigError,
     DefinitionError,
     ExpressionError,
@@ -38,6 +40,7 @@ from pegboard.errors import (
     cause_of,
     detail_of,
     did_you_mean,
+    hide,
     suggest,
 )
 from pegboard.execution import PermissionRequired
@@ -191,3 +194,16 @@ def test_a_lone_string_is_no_collection_of_names(option, make):
 )
 def test_texts_may_be_a_lone_string(option, make):
     assert getattr(make("files"), option) == ("files",)
+
+
+@given(st.text(min_size=8).map(str.strip).filter(lambda secret: len(secret) >= 8), st.data())
+def test_a_secret_is_hidden_however_json_escapes_it(secret, data):
+    """As PHP escapes `/`, and others any character."""
+    units = [secret[at].encode("utf-16-be", "surrogatepass").hex() for at in range(len(secret))]
+    spelled = ""
+    for character, unit in zip(secret, units, strict=True):
+        code = "".join(f"\\u{unit[at : at + 4]}" for at in range(0, len(unit), 4))
+        plain = json.dumps(character, ensure_ascii=False)[1:-1]
+        forms = [plain, code, code.upper().replace("\\U", "\\u"), *(["\\/"] if character == "/" else [])]
+        spelled += data.draw(st.sampled_from(forms))
+    assert hide(f'{{"key": "{spelled}"}}', [secret]) == f'{{"key": "{HIDDEN}"}}'

@@ -199,11 +199,18 @@ def hide(text: str, secrets: Iterable[str], *, mark: str = HIDDEN) -> str:
         secrets: What it must not show.
         mark: The replacement.
     """
-    written = {form for each in secrets for form in _written(each.strip()) if len(form) >= _SHORTEST_SECRET}
-    for form in sorted(written, key=len, reverse=True):  # one may contain another
-        if len(form) < _LONG_SECRET:
-            import re  # not loaded where there are no such secrets
+    secrets = [each.strip() for each in secrets]
+    written = {form for each in secrets for form in _written(each) if len(form) >= _SHORTEST_SECRET}
+    if not written:
+        return text
+    import re  # not loaded where there are no secrets
 
+    if "\\" in text:  # JSON may escape any character
+        for each in sorted(secrets, key=len, reverse=True):  # one may contain another
+            if len(each) >= _LONG_SECRET:
+                text = re.sub("".join(map(_escaped, each)), lambda _: mark, text)
+    for form in sorted(written, key=len, reverse=True):
+        if len(form) < _LONG_SECRET:
             text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", mark, text)
             continue
         text = text.replace(form, mark)
@@ -211,6 +218,16 @@ def hide(text: str, secrets: Iterable[str], *, mark: str = HIDDEN) -> str:
         if cut := next(filter(text.endswith, beginnings), None):
             text = f"{text.removesuffix(cut)}{mark}"
     return text
+
+
+def _escaped(character: str) -> str:
+    r"""A pattern of a character as itself and as JSON may escape it: `\/`, `\u002f`."""
+    import json
+    import re
+
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    code = "".join(rf"\\u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4))
+    return rf"(?:\\?{re.escape(character)}|{re.escape(json.dumps(character)[1:-1])}|{code})"
 
 
 def _written(secret: str) -> tuple[str, ...]:
