@@ -168,8 +168,11 @@ class PluginManifest:
 
     @property
     def brings_nothing(self) -> bool:
-        """Whether it implements only register hooks, and has registered nothing."""
-        brings = any((self.tools, self.commands, *self.names.values()))
+        """Whether it implements only register hooks, and has registered nothing.
+
+        One that may register toolsets doesn't count: a manifest has none, and they often are those of its settings.
+        """
+        brings = any((self.tools, self.commands, "pegboard_register_toolsets" in self.hooks, *self.names.values()))
         return not brings and all(hook.startswith("pegboard_register_") for hook in self.hooks)
 
     @property

@@ -148,6 +148,12 @@ def test_mistakes_of_authors_are_reported_with_a_fix(run, site, code, cause):
     assert all(each["fix"] for each in findings)
 
 
+def test_a_plugin_whose_toolsets_come_from_its_settings_is_no_finding_without_them(run, site):
+    site.add("idle", f"{HOOK}toolsets(register, settings):\n    [*map(register, settings)]\n")
+    findings = json.loads(run("doctor", "--json")[1])["findings"]
+    assert not [each for each in findings if "idle" in each["subject"]]
+
+
 def test_private_uses_of_pegboard_are_reported_once_a_package_without_importing_it(run, empty_site):
     """Its plugins work."""
     use = "from pegboard.dispatch.events import CallEvent\n"
