@@ -130,7 +130,7 @@ def _blocks(result: ToolResult) -> str | list[str | JsonObject]:
 
 
 def from_langchain(
-    tools: Iterable[BaseTool], *, name: str = "langchain", trust: bool | Collection[str] = False
+    tools: Iterable[BaseTool] | BaseTool, *, name: str = "langchain", trust: bool | Collection[str] = False
 ) -> ForeignToolset:
     """LangChain tools as a toolset, for `registry.register`.
 
@@ -138,11 +138,12 @@ def from_langchain(
     store a service of LangGraph's `BaseStore`, if the host provides one.
 
     Args:
-        tools: Such as those of `@tool`, of a toolkit's `get_tools()`, or of an MCP client.
+        tools: One or several, such as those of `@tool`, of a toolkit's `get_tools()`, or of an MCP client.
         name: The toolset's name.
         trust: Whether they run unasked where they declare no harm; or the names of tools and packages that do.
     """
-    return ForeignToolset(name, tools, _tool_of, _name_of, trust=trust)
+    items = [tools] if isinstance(tools, BaseTool) else tools  # which pydantic would iterate by its fields
+    return ForeignToolset(name, items, _tool_of, _name_of, trust=trust)
 
 
 def _name_of(tool: Any) -> str:

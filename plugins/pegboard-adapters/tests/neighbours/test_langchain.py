@@ -20,6 +20,7 @@ from langgraph.types import Command
 from pydantic import BaseModel, field_validator
 
 from pegboard import ImageContent, ReadonlyContext, ToolRegistry
+from pegboard_adapters.configured import configured_toolsets
 from pegboard_adapters.langchain import from_langchain, to_langchain
 
 
@@ -353,6 +354,32 @@ def test_one_that_cannot_be_offered_affects_only_itself() -> None:
     assert [each.name for each in result] == ["fine"]
     assert [problem.tool for problem in result.problems] == ["odd", "str"]
     assert "injected" in result.problems[0].cause
+
+
+def test_settings_may_name_a_single_tool_or_several(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = """
+from langchain_core.tools import tool
+
+@tool
+def one() -> str:
+    "Is one."
+    return "one"
+
+both = [one]
+"""
+    tmp_path.joinpath("places_of_tools.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    async def names(place: str) -> tuple[list[str], list[str]]:
+        (toolset,) = configured_toolsets({"langchain": {"tools": [place]}})
+        result = await toolset.tools(ReadonlyContext())
+        return [each.name for each in result], [problem.cause for problem in result.problems]
+
+    assert asyncio.run(names("places_of_tools:one")) == (["one"], [])
+    assert asyncio.run(names("places_of_tools:both")) == (["one"], [])
+    found, problems = asyncio.run(names("places_of_tools:missing"))
+    assert found == []
+    assert "has no attribute 'missing'" in problems[0]
 
 
 def test_they_ask_unless_they_are_trusted() -> None:
