@@ -196,7 +196,11 @@ def test_texts_may_be_a_lone_string(option, make):
     assert getattr(make("files"), option) == ("files",)
 
 
-@given(st.text(min_size=8).map(str.strip).filter(lambda secret: len(secret) >= 8), st.data())
+@given(
+    st.from_regex(r"[a-z0-9]{4,7}", fullmatch=True)
+    | st.text(min_size=8).map(str.strip).filter(lambda secret: len(secret) >= 8),
+    st.data(),
+)
 def test_a_secret_is_hidden_however_json_escapes_it(secret, data):
     """As PHP escapes `/`, and others any character."""
     units = [secret[at].encode("utf-16-be", "surrogatepass").hex() for at in range(len(secret))]

@@ -205,15 +205,14 @@ def hide(text: str, secrets: Iterable[str], *, mark: str = HIDDEN) -> str:
         return text
     import re  # not loaded where there are no secrets
 
+    patterns = {form: re.escape(form) for form in written}
     if "\\" in text:  # JSON may escape any character
-        for each in sorted(secrets, key=len, reverse=True):  # one may contain another
-            if len(each) >= _LONG_SECRET:
-                text = re.sub("".join(map(_escaped, each)), lambda _: mark, text)
-    for form in sorted(written, key=len, reverse=True):
+        patterns |= {form: "".join(map(_escaped, form)) for form in written.intersection(secrets)}
+    for form in sorted(written, key=len, reverse=True):  # one may contain another
         if len(form) < _LONG_SECRET:
-            text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", mark, text)
+            text = re.sub(rf"(?<!\w){patterns[form]}(?!\w)", lambda _: mark, text)
             continue
-        text = text.replace(form, mark)
+        text = re.sub(patterns[form], lambda _: mark, text)
         beginnings = (form[:length] for length in range(len(form) - 1, _LONG_SECRET - 1, -1))
         if cut := next(filter(text.endswith, beginnings), None):
             text = f"{text.removesuffix(cut)}{mark}"

@@ -42,7 +42,6 @@ _CHARSET: Final = re.compile(  # of the web: Python has others, such as punycode
     re.IGNORECASE,
 )
 _TITLE: Final = re.compile(r"<title[^>]{0,300}>(.{0,300}?)</title", re.IGNORECASE | re.DOTALL)
-_ESCAPE: Final = re.compile(r"\\(?:u00([2-7][0-9a-f])|/)", re.IGNORECASE)
 
 
 @frozen(eq=False)
@@ -283,7 +282,7 @@ class _Results:
         """
         answer, name = self.answer, self.operation.name
         if answer.status in _REDIRECTS and "location" in answer.headers:
-            where = self._shown(answer.headers["location"], 500)
+            where = self._redact(answer.headers["location"], 500)
             text = f"{name}: the answer ({answer.status}) redirects to another server, which isn't followed: {where}"
             raise ToolError(text)
         if not 200 <= answer.status < 300:
@@ -295,7 +294,7 @@ class _Results:
             return ToolResult.error("invalid_output", f"{limit}, so it can't be shown. It was done ({answer.status}).")
         if self.operation.method == "HEAD":
             lines = [f"{key}: {value}" for key, value in answer.headers.items()]
-            return ToolResult(self._shown("\n".join([self._status(), *lines]), 20_000))
+            return ToolResult(self._redact("\n".join([self._status(), *lines]), 20_000))
         if not answer.content.strip():
             return ToolResult(f"{self._status()}, without content")
         return self._content()
@@ -315,7 +314,7 @@ class _Results:
         if found == "text/html" and not self._documents_html():
             return self._no_json("an HTML page" + self._title())
         if is_text_type(found):
-            return ToolResult(self._shown(self._text()))
+            return ToolResult(self._redact(self._text()))
         return ToolResult(FileContent(self.operation.server + self.operation.path, content, found))
 
     def _json(self) -> ToolResult:
@@ -325,8 +324,8 @@ class _Results:
         try:
             data: Any = from_json(text.encode(), allow_inf_nan=False)
             compact = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-            if (shown := self._shown(compact)) != compact:  # secrets that the server has escaped are plain now
-                compact, data = shown, from_json(shown.encode())
+            if (redacted := self._redact(compact)) != compact:  # secrets that the server has escaped are plain now
+                compact, data = redacted, from_json(redacted.encode())
         except (ValueError, RecursionError):
             if text.lstrip().startswith("<"):
                 return self._no_json("an HTML page" + self._title())
@@ -341,12 +340,12 @@ class _Results:
     def _no_json(self, what: str) -> ToolResult:
         done = "" if self.operation.method in SAFE else " It may have taken effect."
         text = f"{self.operation.name}: the server answered {what} instead of what its document says.{done}"
-        return ToolResult.error("invalid_output", text, detail=self._shown(self._text(), _MOST_ERROR))
+        return ToolResult.error("invalid_output", text, detail=self._redact(self._text(), _MOST_ERROR))
 
     def _title(self) -> str:
         found = _TITLE.search(self._text()[:100_000])
         title = " ".join(found[1].split()) if found else ""
-        return f" ({self._shown(title, 200)!r})" if title else ""
+        return f" ({self._redact(title, 200)!r})" if title else ""
 
     def _failure(self) -> ToolError:
         """The error of an answer that isn't a success."""
@@ -355,7 +354,7 @@ class _Results:
         if kind == "text/html" or answer.content.lstrip()[:1] == b"<":
             words = f"an HTML page{self._title()}"
         elif is_text_type(kind) or not kind:
-            words = self._shown(self._text().strip(), _MOST_ERROR)
+            words = self._redact(self._text().strip(), _MOST_ERROR)
         else:
             words = ""
         text = f"{operation.name} failed: {self._status()}" + (f": {words}" if words else "")
@@ -368,7 +367,7 @@ class _Results:
         return ToolError(text, retryable=retryable, retry_after=after, hint=hint)
 
     def _status(self) -> str:
-        return self._shown(f"{self.answer.status} {self.answer.reason}".strip(), 200)
+        return self._redact(f"{self.answer.status} {self.answer.reason}".strip(), 200)
 
     def _text(self) -> str:
         answer = self.answer
@@ -378,13 +377,10 @@ class _Results:
         except (LookupError, ValueError):
             return answer.content.decode(errors="replace")
 
-    def _shown(self, text: str, most: int | None = None) -> str:
-        """A text without secrets, also those that JSON's escapes would hide, and not longer than so many characters."""
-        shown = hide(text, self.secrets)
-        plain = _ESCAPE.sub(lambda found: chr(int(found[1] or "2f", 16)), shown) if self.secrets else shown
-        if (hidden := hide(plain, self.secrets)) != plain:
-            shown = hidden
-        return shown if most is None or len(shown) <= most else f"{shown[:most]}..."
+    def _redact(self, text: str, most: int | None = None) -> str:
+        """A text without secrets, not longer than so many characters."""
+        text = hide(text, self.secrets)
+        return text if most is None or len(text) <= most else f"{text[:most]}..."
 
 
 def _is_json(kind: str) -> bool:

@@ -32,7 +32,7 @@ def is_url(location: str) -> bool:
     return location.lower().startswith(("http://", "https://"))
 
 
-def shown(location: str) -> str:
+def without_query(location: str) -> str:
     """A location without the query of a URL, which may have a secret."""
     return location.partition("?")[0] if is_url(location) else location
 
@@ -64,7 +64,7 @@ def parse_document(content: bytes, location: str) -> JsonObject:
     Raises:
         DocumentError: It is neither, or isn't an object.
     """
-    location = shown(location)
+    location = without_query(location)
     text = content.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text:
         raise DocumentError(f"{location}: it is empty")
@@ -190,7 +190,7 @@ def fetch(url: str, seconds: float, allowed: Callable[[str], bool] = is_url) -> 
 
     import httpx2
 
-    place = shown(url)
+    place = without_query(url)
     try:
         return asyncio.run(_fetch(url, seconds, allowed))
     except TimeoutError:
@@ -214,7 +214,7 @@ async def _fetch(url: str, seconds: float, allowed: Callable[[str], bool]) -> by
                     return await _body(response)
                 url = urljoin(url, response.headers["location"])
             if not allowed(url):
-                raise ValueError(f"it redirects to {shown(url)!r:.200}, which isn't allowed")
+                raise ValueError(f"it redirects to {without_query(url)!r:.200}, which isn't allowed")
     raise ValueError(f"more than {_MOST_HOPS} redirects")
 
 
@@ -266,7 +266,7 @@ class Document:
     _sources: dict[str, Source | DocumentError] = field(factory=dict[str, Any], init=False)
 
     def __attrs_post_init__(self) -> None:
-        root, place = self.main.root, shown(self.main.location) or "the document"
+        root, place = self.main.root, without_query(self.main.location) or "the document"
         version = root.get("openapi")
         if "swagger" in root and version is None:
             hint = "convert it to OpenAPI 3 first, for example at https://converter.swagger.io"

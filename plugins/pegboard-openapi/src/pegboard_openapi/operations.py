@@ -180,7 +180,7 @@ class Reader:
         Raises:
             DocumentError: `paths` isn't an object.
         """
-        found = list(self._found())
+        found = list(self._candidates())
         names = self._names([(each, f"{method} {path}") for method, path, each, *_ in found])
         for (method, path, operation, item, source), (name, own_name) in zip(found, names, strict=True):
             try:
@@ -190,7 +190,7 @@ class Reader:
             else:
                 yield read
 
-    def _found(self) -> Iterator[tuple[str, str, JsonObject, JsonObject, Source]]:
+    def _candidates(self) -> Iterator[tuple[str, str, JsonObject, JsonObject, Source]]:
         """Method, path, operation, path item, and the file that these are in."""
         main = self.document.main
         paths: Any = main.root.get("paths") or {}

@@ -18,13 +18,13 @@ _FAILURES: Final = frozenset({"failed", "fatal", "aborted", "cancelled"})
 def of_model(context: ReadonlyContext, request: ModelRequest) -> dict[str, Any]:
     """The attributes that a request's span and metrics share."""
     model = request.model or context.model
-    return _known({names.OPERATION: names.CHAT, names.PROVIDER: context.provider, names.REQUEST_MODEL: model})
+    return _without_none({names.OPERATION: names.CHAT, names.PROVIDER: context.provider, names.REQUEST_MODEL: model})
 
 
 def of_request(context: ReadonlyContext, request: ModelRequest) -> dict[str, Any]:
     """The settings of a request."""
     config = request.config
-    return _known(
+    return _without_none(
         {
             names.CONVERSATION: context.session,
             names.REQUEST_MAX_TOKENS: config.max_output_tokens,
@@ -43,12 +43,12 @@ def of_response(response: ModelResponse) -> dict[str, Any]:
         names.RESPONSE_MODEL: response.model,
         names.RESPONSE_FINISH: [response.finish_reason],
     }
-    return {**_known(facts), **of_usage(response.usage)}
+    return {**_without_none(facts), **of_usage(response.usage)}
 
 
 def of_turn(context: ReadonlyContext) -> dict[str, Any]:
     """The agent and the conversation of a turn."""
-    return _known(
+    return _without_none(
         {
             names.OPERATION: names.INVOKE_AGENT,
             names.AGENT_NAME: context.agent,
@@ -99,5 +99,5 @@ def _code(given: object) -> str | None:
     return text if _CODE.fullmatch(text) else None
 
 
-def _known(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
