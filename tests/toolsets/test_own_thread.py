@@ -101,16 +101,15 @@ async def test_everything_plain_runs_in_one_thread(wrapper, caplog):
 
 
 async def test_a_functions_tools_run_in_its_thread():
-    threads, made = set(), []
+    threads = set()
 
     @tool
     def used() -> str:
         threads.add(threading.current_thread())
-        return made[0].execute("SELECT 'yes'").fetchone()[0]
+        return "yes"
 
     def connect():
         threads.add(threading.current_thread())
-        made[:] = made or [sqlite3.connect(":memory:")]
         return [used]
 
     async with ToolRegistry() as registry:
