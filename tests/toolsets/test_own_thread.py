@@ -279,9 +279,18 @@ async def test_a_call_after_the_close_starts_another_thread(steps):
 
 
 async def test_a_toolset_that_is_dropped_unclosed_leaves_no_thread():
-    toolset = wrap(Notes())
+    class Bare(ToolsetBase):
+        name = "bare"
+        own_thread = True
+
+        def tools(self, context):
+            threads.append(threading.current_thread())
+            return []
+
+    threads = []
+    toolset = wrap(Bare())
     await toolset.tools(ReadonlyContext())
-    thread = toolset.inner.thread
+    (thread,) = threads
     del toolset
     gc.collect()
     assert ended(thread)
