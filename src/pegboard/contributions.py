@@ -114,15 +114,22 @@ class Contributions:
         for problem in rule_problems(permissions, catalogue.tools.values(), complete=complete):
             operator_log().warning("%s", problem)
 
-    def change(self, change: Callable[[Catalogue], Catalogue]) -> None:
-        """Replaces the catalogue by `change(catalogue)`; writers are serialized, readers never wait."""
+    def change(self, change: Callable[[Catalogue], Catalogue], *, loads: bool = False) -> None:
+        """Replaces the catalogue by `change(catalogue)`; writers are serialized, readers never wait.
+
+        Args:
+            change: Gives the new catalogue.
+            loads: Whether it registers a plugin that has just been imported. Its toolsets are nothing new then: tools
+                are never resolved without them.
+        """
         with self.lock:
             before = self.catalogue
             self.catalogue = now = change(before)
             for toolset in now.toolsets if now.toolsets is not before.toolsets else ():
                 if toolset not in before.toolsets:
                     subscribe(toolset, self.tools_changed)
-            if self._subscribers and (before.toolsets, before.digest) != (now.toolsets, now.digest):
+            came = before.toolsets != now.toolsets and not loads
+            if self._subscribers and (came or before.digest != now.digest):
                 self.tools_changed()
 
     def unloaded(self, *hooks: str) -> list[Callable[[], None]]:

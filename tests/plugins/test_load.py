@@ -344,6 +344,16 @@ def pegboard_approve_call():
 """
 
 
+def test_the_toolsets_of_a_plugin_are_no_change_of_the_tools_when_it_is_imported(site) -> None:
+    site("one", TOOLSET)
+    site.write_manifests()
+    registry, changes = pegboard.load(), []
+    registry.contributions.on_change(lambda: changes.append(1))
+    assert asyncio.run(registry.resolve()).names == ("greet_live",)
+    assert statuses(registry) == {"one": "loaded"}
+    assert changes == []
+
+
 @pytest.mark.parametrize("live", [False, True])
 @pytest.mark.parametrize("named", ["one", "Dist_One"])
 def test_tools_of_an_untrusted_plugin_need_approval_and_their_hints_dont_count(site, named, live) -> None:

@@ -24,7 +24,7 @@ os.supports_dir_fd = set()
 os.name = "windows"  # 'nt' would have pathlib make paths that this system hasn't
 """
 WHY = "it works on Linux and macOS, but not on Windows"
-CANT = ["files", "hooks", "processes", "shell"]
+CANT = ["files", "hooks", "llm", "processes", "shell"]
 
 
 @pytest.fixture

@@ -531,7 +531,7 @@ class PluginManager:
                 plugins={**catalogue.plugins, plugin.name: plugin.record}, plugin_callbacks=self._chains()
             )
 
-        self.registry.contributions.change(register)
+        self.registry.contributions.change(register, loads=True)
 
     def report(self, *problems: Problem) -> None:
         """Adds problems to the registry's."""
