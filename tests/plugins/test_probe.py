@@ -130,6 +130,14 @@ def test_a_plugin_whose_toolset_doesnt_answer_keeps_what_else_it_brings(site, tm
     assert manifest.faults == ("its toolsets ended the process, or didn't answer, when asked for what they publish",)
 
 
+@pytest.mark.slow
+def test_a_toolset_that_is_too_slow_for_a_listing_says_what_waits_longer(site) -> None:
+    site("a", ASKED.format(code="import asyncio; await asyncio.Event().wait()"))
+    manifest = probed(site, SECONDS)["a"]
+    assert manifest.faults == ("toolset 'ends': TimeoutError: no answer within 5 s (--live waits longer)",)
+    assert manifest.published.failed
+
+
 FORKS = """
 import os, sys
 {before}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolRegistry, ToolResult, tool
-from pegboard.tools import ErrorKind, media_type, text_of_file
+from pegboard.tools import ErrorKind, json_or_text, media_type, text_of_file
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,20 @@ def test_attachments_and_details_are_not_for_the_model():
     result = ToolResult("a", attachments=[picture], details={"secret": object()})
     assert result.attachments == (picture,)
     assert result.to_json() == ToolResult("a").to_json()
+
+
+def test_only_what_has_no_json_form_becomes_text():
+    value = {"a": 1, "b": [object, {"c": 2.5, 3: object}]}
+    assert json_or_text(value) == {"a": 1, "b": [repr(object), {"c": 2.5, "3": repr(object)}]}
+    assert ToolResult("a", details=value).to_data()["details"] == json_or_text(value)
+
+
+def test_what_contains_itself_becomes_text_of_bounded_size():
+    value = {"a": 1}
+    value["self"] = value
+    assert json_or_text(value)["a"] == 1
+    assert len(json.dumps(json_or_text(value))) < 2_000
+    assert isinstance(json_or_text([object] * 2_000), str)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)

@@ -299,7 +299,7 @@ async def _published(loaded: Plugin, publishing: Sequence[OwnedToolset], files: 
     from pegboard.toolsets.toolset import ask_all, close_all
 
     try:
-        offers = await ask_all(publishing, EMPTY_CONTEXT, _PUBLISH_SECONDS)
+        offers = await ask_all(publishing, EMPTY_CONTEXT, _PUBLISH_SECONDS, "--live waits longer")
     finally:
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*(close_all([each]) for each in publishing)), _CLOSE_SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 from attrs import field
@@ -247,14 +248,26 @@ def _as_content(value: Any) -> tuple[Content, ...]:
     return items
 
 
+_MOST_LEVELS, _MOST_ITEMS = 8, 1_000  # of a container in which what has no JSON form is looked for
+
+
 def json_or_text(value: Any) -> Any:
-    """A value as JSON data, or as text if it has no JSON form. Never raises."""
+    """A value as JSON data, in which text stands for what has no JSON form. Never raises."""
+    return _json_or_text(value, _MOST_LEVELS)
+
+
+def _json_or_text(value: Any, levels: int) -> Any:
     from pegboard.schema.unstructure import to_json_data
 
-    try:
+    with suppress(Exception):  # a class of the tool may raise anything
         return to_json_data(value)
-    except Exception:  # noqa: BLE001  (a class of the tool may raise anything)
-        return _text_of(value)
+    container: Any = value
+    with suppress(Exception):
+        if levels and len(container) <= _MOST_ITEMS and isinstance(value, Mapping):
+            return {_text_of(name): _json_or_text(item, levels - 1) for name, item in container.items()}
+        if levels and len(container) <= _MOST_ITEMS and isinstance(value, list | tuple):
+            return [_json_or_text(item, levels - 1) for item in container]
+    return _text_of(container)
 
 
 def _text_of(value: object) -> str:
@@ -269,12 +282,7 @@ class SayableRecord(JsonRecord):
 
     __slots__ = ()
 
-    @staticmethod
-    def write_data(value: Any) -> Any:
-        """The value as JSON data, or as text if it has no JSON form. Never raises."""
-        if isinstance(value, Mapping):
-            return {_text_of(name): json_or_text(fact) for name, fact in cast("Mapping[Any, Any]", value).items()}
-        return json_or_text(value)
+    write_data = staticmethod(json_or_text)
 
 
 @frozen(slots=False)  # one per call: setting ten attributes in a dict takes two thirds of the time

@@ -263,10 +263,15 @@ class ToolsetResult(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for
 _problems_in: Final = tuple_of("problems", Problem)
 
 
-async def ask_all(sources: Sequence[WrapperToolset], context: ReadonlyContext, timeout: float) -> list[ToolsetResult]:  # noqa: ASYNC109  all share one wait
+async def ask_all(
+    sources: Sequence[WrapperToolset],
+    context: ReadonlyContext,
+    timeout: float,  # noqa: ASYNC109  all share one wait
+    limit: str = "toolset_timeout",
+) -> list[ToolsetResult]:
     """Queries toolsets concurrently: one offer each, in order; of one that fails or is late, one with that problem.
 
-    One that blocks the event loop can't be bounded.
+    One that blocks the event loop can't be bounded. The problem of one that is late ends with `limit`.
     """
     import asyncio  # loading it takes longer than resolving static tools
 
@@ -277,7 +282,7 @@ async def ask_all(sources: Sequence[WrapperToolset], context: ReadonlyContext, t
             return await within(timeout, source.tools(context))
         except LimitExpiredError as late:
             advice = getattr(late.__cause__, "__notes__", ())
-            text = f"no answer within {timeout:g} s (toolset_timeout)"
+            text = f"no answer within {timeout:g} s ({limit})"
             error: BaseException = TimeoutError("; ".join([text, *advice]))
         except BaseException as raised:  # noqa: BLE001  even SystemExit affects only its toolset
             error = raised
