@@ -8,12 +8,14 @@ from pegboard import (
     Deny,
     ModelRequest,
     ModelResponse,
+    Policy,
     Tool,
     ToolRegistry,
     ToolsetBase,
     hookimpl,
     run_turn,
     tool,
+    tool_of,
 )
 from pegboard.cli import write
 from pegboard.errors import check_keys
@@ -54,9 +56,15 @@ class Toolset:
         register(Orders())
 
 
+@tool(read_only=True)
+def third_uptime() -> str:
+    """How long the other machine has been up."""
+    return "41 days"
+
+
 class Elsewhere:
     def __init__(self) -> None:
-        self._far = LocalExecutor([Tool.from_function(lambda: "41 days", name="third_uptime")])
+        self._far = LocalExecutor([third_uptime])
 
     async def execute(self, request: ExecutionRequest) -> ExecutionResponse:
         response = await self._far.execute(ExecutionRequest.from_json(request.to_json()))
@@ -64,17 +72,13 @@ class Elsewhere:
 
 
 class Executor:
-    @tool(executor="elsewhere", read_only=True)
-    def third_uptime() -> str:
-        """How long the other machine has been up."""
-
     @hookimpl
     def pegboard_register_executors(self, register) -> None:
-        register("elsewhere", Elsewhere())
+        register("elsewhere", Elsewhere)
 
     @hookimpl
     def pegboard_register_tools(self, register) -> None:
-        register(Executor.third_uptime)
+        register(tool_of(third_uptime).evolve(policy=Policy(executor="elsewhere")))
 
 
 class Echo:

@@ -57,7 +57,8 @@ class LocalExecutor:
 
     A call is validated, checked against permissions, run and shaped as in a registry. There is no user to ask here: a
     call that asks is answered with `permission_required`. Once that is granted, the request is sent again with its
-    `approval`, which is valid only for this tool and these arguments.
+    `approval`, which is valid only for this tool and these arguments. A request with the digest of another definition
+    isn't executed.
 
     Args:
         tools: The tools.
@@ -106,6 +107,9 @@ class LocalExecutor:
             ValueError: The request's confirmation is invalid.
             asyncio.CancelledError: The caller was cancelled.
         """
+        own = self._tools.get(request.tool)
+        if own is not None and request.digest not in (None, own.spec.digest):
+            return ExecutionResponse.other_definition(request, f"its definition here is {own.spec.digest}.")
         limits = self._settings.limits
         if request.expose_errors:
             limits = attrs.evolve(limits, expose_errors=True)

@@ -79,8 +79,8 @@ def test_code_that_has_changed_is_not_run(fresh, plain_file, tmp_path):
     (tmp_path / "greetings.py").write_text(GREET.format(word="delete"))
     response = run(fresh(), tool)
     assert (response.kind, response.error) == (
-        "tool_failure",
-        "greet was not run: it has changed since it was loaded.",
+        "not_executed",
+        "greet was not run: it is defined in another way where it would run. Continue without it.",
     )
     assert "has changed since the parent loaded it; start the program again" in response.detail
 

@@ -40,6 +40,7 @@ from pegboard.errors import log_failure
 from pegboard.json import digest_of, json_problems, json_text
 from pegboard.tools.call import CallError, Confirmation
 from pegboard.tools.tool import Tool
+from pegboard.typing import JsonObject
 
 
 def _are_large(arguments: Mapping[str, Any]) -> bool:
@@ -72,7 +73,7 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
     return RefusedError("denied", text, detail=detail)
 
 
-_MADE_ID: Final = re.compile(r"call_\d+")
+_MADE_ID: Final = re.compile(r"(call_\d+)?(/\d+)*")  # also of calls inside a call without an id of its own
 QUESTION: Final = "confirmation"
 """The permission of a question; its pattern is the tool's name."""
 
@@ -374,22 +375,39 @@ class Asking(Asked):
         return False
 
     def _question_key(self, request: ApprovalRequest) -> str:
-        """See `PendingCall.question_key`: `""` if the call can't be identified: generated ids repeat in each message.
-
-        A call without an id is identified by its place in its message.
-        """
-        state, context = self.state, self.state.request
-        message = None if (context.message or "").startswith(BATCH) else context.message
-        if message is None and (not state.id or _MADE_ID.fullmatch(state.id)):
-            return ""
-        place = [context.user, context.session, context.invocation, message, state.id or state.position.index]
+        """See `PendingCall.question_key`."""
+        place = _place_of(self.state)
         asked = [request.digest, request.subject, request.permission, list(request.patterns), request.hint]
-        return digest_of([*place, *asked, [each.to_json() for each in self._history()]])
+        return "" if place is None else digest_of([*place, *asked, [each.to_json() for each in self._history()]])
 
     def close(self) -> None:
         """Drops the ended call, which refers to this, so that no cycle is left."""
         if hasattr(self, "state"):
             del self.state
+
+
+def _place_of(state: CallState) -> list[Any] | None:
+    """What identifies a call of a model in every process; `None` if nothing does: generated ids repeat in each message.
+
+    A call without an id is identified by its place in its message.
+    """
+    context = state.request
+    message = None if (context.message or "").startswith(BATCH) else context.message
+    if message is None and _MADE_ID.fullmatch(state.id):
+        return None
+    return [context.user, context.session, context.invocation, message, state.id or state.position.index]
+
+
+def execution_key(state: CallState, arguments: Mapping[str, Any], attempt: int) -> str | None:
+    """`ExecutionRequest.key` of an attempt of a call, with its arguments as they run."""
+    place, answers, call = _place_of(state), list[JsonObject](), state
+    if place is None or state.id[:1] in ("", "/") or json_problems(arguments):
+        return None  # the place of a call without an id is another once it is resumed
+    while call is not None:  # an enclosing call that runs again after an answer makes its calls again
+        if call.made_context is not None and (confirmation := call.made_context.confirmation) is not None:
+            answers += [each.to_json() for each in confirmation.history()]
+        call = call.enclosing
+    return digest_of([*place, state.context.tool, arguments, attempt, answers])
 
 
 def asking_of(state: CallState, demands: tuple[Ask, ...] = (), approval: Approval | None = None) -> Asking:

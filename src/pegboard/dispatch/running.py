@@ -37,6 +37,13 @@ def count_nested(state: CallState) -> int:
     return running.nested
 
 
+def count_attempt(state: CallState) -> int:
+    """Counts one more attempt of a call that runs elsewhere; returns its number, from 1."""
+    running = running_of(state)
+    running.attempts += 1
+    return running.attempts
+
+
 # Locks ----------------------------------------------------------------------------------------------------------------
 
 

@@ -209,6 +209,7 @@ class Running:
     lock_request: tuple[Mapping[str, Any], LockRequest] | None = None  # with the arguments that it is for
     thread: Future[None] | None = None  # done when that of a tool with an exclusive lock or key has ended
     nested: int = 0  # number of nested calls that its tool has made
+    attempts: int = 0  # number of attempts in the tool's executor, if it runs elsewhere
     runs_on_host: bool = False  # whether the host has to run the tool, which has no handler here
 
 

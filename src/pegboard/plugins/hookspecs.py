@@ -115,7 +115,8 @@ def pegboard_register_executors(register: RegisterNamed, settings: Mapping[str, 
     """Registers executors, which run handlers. Since 0.1.
 
     Args:
-        register: Takes a name and an executor.
+        register: Takes a name and an executor, or a class or function that makes it, so that its code is imported at
+            first use. Since 0.3 for the latter.
         settings: The plugin's settings.
     """
 

@@ -44,6 +44,10 @@ REQUESTS = st.builds(
     values=OBJECTS,
     approvals=st.lists(st.text(max_size=5), max_size=2),
     depth=st.integers(0, 9),
+    key=TEXTS,
+    attempt=st.integers(1, 9),
+    digest=TEXTS,
+    distribution=TEXTS,
 )
 
 
@@ -53,8 +57,15 @@ def test_a_request_round_trips_through_json(request):
 
 
 def test_empty_members_are_left_out():
-    assert ExecutionRequest(tool="add").to_json() == {"tool": "add", "callId": "", "depth": 0}
+    assert ExecutionRequest(tool="add").to_json() == {"tool": "add", "callId": "", "depth": 0, "attempt": 1}
     assert ExecutionRequest(tool="add", timeout=0.0).to_json()["timeout"] == 0.0
+
+
+def test_a_request_of_0_2_is_still_read():
+    data = {"tool": "add", "callId": "c1", "depth": 0, "arguments": {"a": 1}, "timeout": 5.0, "user": "ann"}
+    request = ExecutionRequest.from_json(data)
+    assert (request.key, request.attempt, request.digest, request.distribution) == (None, 1, None, None)
+    assert request.to_json() == {**data, "attempt": 1}
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 import attrs
 import pytest
+from attrs import evolve
 
 from pegboard import (
     Actions,
@@ -13,6 +15,7 @@ from pegboard import (
     ImageContent,
     Limits,
     Once,
+    Origin,
     Permissions,
     Policy,
     Preview,
@@ -31,6 +34,7 @@ from pegboard import (
     tool,
     tool_of,
 )
+from pegboard.approval import ask_later
 from pegboard.dispatch.executors import executor as executor_module
 from pegboard.errors import FatalToolError, PluginError
 from pegboard.execution import (
@@ -297,7 +301,7 @@ def test_an_executor_whose_plugin_fails_is_not_executed(monkeypatch):
     registry = ToolRegistry()
     registry.register(far())
     result = call(registry)
-    assert result.text == "far was not run: the plugin that provides its executor 'cloud' failed."
+    assert result.text == "far was not run: its executor 'cloud' can't be loaded."
     assert (result.kind, "no network" in result.detail) == ("not_executed", True)
 
 
@@ -776,3 +780,178 @@ def test_nested_calls_are_limited_in_depth(local):
 
 def test_background_work_is_refused(local):
     assert "only its result is sent back" in run_locally(local(), "background").output
+
+
+class Durable:
+    """Executor that runs each key once, as an engine on another machine does, and keeps its result."""
+
+    def __init__(self, *tools):
+        self.local, self.results, self.requests = LocalExecutor(tools), {}, []
+
+    async def execute(self, request):
+        request = ExecutionRequest.from_json(request.to_json())
+        self.requests.append(request)
+        if request.key is None or request.key not in self.results:
+            self.results[request.key] = await self.local.execute(request)
+        return self.results[request.key]
+
+
+def durable_registry(function, **policy):
+    """A registry whose tool runs in a durable executor of its own."""
+    registry, made = ToolRegistry(), tool_of(function)
+    registry.register(made.evolve(policy=Policy(executor="durable", **policy)))
+    registry.add("executors", "durable", durable := Durable(made))
+    return registry, durable
+
+
+def keys_of(*calls):
+    """The keys of these calls of `add`, each a context, an id and an argument."""
+    registry, durable = durable_registry(add)
+    for context, call_id, a in calls:
+        asyncio.run(registry.call("add", {"a": a}, context, call_id=call_id))
+    return [request.key for request in durable.requests]
+
+
+@pytest.mark.parametrize(
+    ("context", "call_id"),
+    [(ReadonlyContext(user="ann", session="s"), "toolu_1"), (ReadonlyContext(message="m"), "call_0")],
+)
+def test_the_same_call_from_another_registry_has_the_same_key(context, call_id):
+    (key,) = keys_of((context, call_id, 1))
+    assert key
+    assert keys_of((context, call_id, 1)) == [key]
+    others = keys_of((context, call_id, 2), (context, call_id + "x", 1), (evolve(context, session="t"), call_id, 1))
+    assert len({key, *others}) == 4
+
+
+@pytest.mark.parametrize(("message", "call_id"), [(None, "call_0"), (None, ""), ("m", "")])
+def test_a_call_without_an_identity_has_no_key(message, call_id):
+    assert keys_of((ReadonlyContext(message=message), call_id, 1)) == [None]
+
+
+async def test_a_call_of_a_batch_is_identified_by_its_own_message_only():
+    registry, durable = durable_registry(add)
+    for context in (ReadonlyContext(), ReadonlyContext(message="m")):
+        await registry.dispatch([ToolCall("add", {"a": 1}, id="call_0")], context=context)
+    assert [request.key is None for request in durable.requests] == [True, False]
+
+
+async def test_a_call_inside_a_call_without_an_identity_has_none():
+    registry, durable = durable_registry(add)
+    registry.register(nest)
+    for call_id in ("toolu_1", "toolu_2", "call_0", ""):
+        await registry.call("nest", {"name": "add", "arguments": {"a": 1}}, call_id=call_id)
+    first, second, *others = [request.key for request in durable.requests]
+    assert None not in {first, second}
+    assert (first != second, others) == (True, [None, None])
+
+
+async def test_each_attempt_runs_again_in_an_executor_that_keeps_results_by_key(monkeypatch):
+    runs = []
+
+    @tool(idempotent=True)
+    def flaky() -> str:
+        """Works at the third attempt."""
+        runs.append(1)
+        if len(runs) < 3:
+            raise ToolError("busy", retryable=True)
+        return "done"
+
+    monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)
+    registry, durable = durable_registry(flaky, retries=2)
+    for _ in range(2):  # the second time as by a host that begins anew
+        assert (await registry.call("flaky", call_id="toolu_1")).text == "done"
+        assert len(runs) == 3
+    assert [request.attempt for request in durable.requests] == [1, 2, 3, 1, 2, 3]
+
+
+async def test_a_call_runs_again_after_an_answer_that_came_later():
+    remote = Remote(needed("edit"), ExecutionResponse(output="edited"))
+    registry = registry_with(remote)
+    calls = [ToolCall("far", {}, id="toolu_1")]
+    outcome = await registry.dispatch(calls, approver=ask_later)
+    resumed = await registry.resume(outcome.pending, {outcome.pending.calls[0].id: Once()})
+    assert resumed.results[0].text == "edited"
+    first, second = remote.requests
+    assert None not in {first.key, second.key}
+    assert first.key != second.key
+
+
+def test_an_approved_request_has_another_key():
+    remote = Remote(needed("edit"), ExecutionResponse(output="edited"))
+    assert asyncio.run(registry_with(remote, allows=("edit",)).call("far", {}, call_id="toolu_1")).text == "edited"
+    first, second = remote.requests
+    assert first.key != second.key
+
+
+@pytest.mark.parametrize("digest", [None, tool_of(echo).spec.digest])
+def test_a_request_for_this_definition_or_any_is_executed(local, digest):
+    request = ExecutionRequest(tool="echo", arguments={"text": "hi"}, digest=digest)
+    assert asyncio.run(local().execute(request)).output == "hi"
+
+
+def test_a_request_for_another_definition_is_not_executed(local):
+    """The detail says where the caller's tool comes from."""
+    registry = ToolRegistry()
+    origin = Origin("weather", "weather-tools", "1.2")
+    changed = tool_of(note).with_spec(description="Writes a note.")
+    registry.register(changed.evolve(policy=Policy(executor="local"), origin=origin))
+    registry.add("executors", "local", local(note))
+    result = registry.call_sync("note")
+    assert (result.kind, result.text) == (
+        "not_executed",
+        "note was not run: it is defined in another way where it would run. Continue without it.",
+    )
+    assert result.detail.startswith("its definition here is sha256:")
+    assert result.detail.endswith("The caller has it from weather-tools==1.2.")
+
+
+@pytest.mark.parametrize("as_plugin", [True, False])
+def test_an_executor_may_be_registered_as_what_makes_it(as_plugin):
+    """It is made once, at the first call, and closed with its registry."""
+    made = []
+
+    class Cloud(Remote):
+        is_closed = False
+
+        def __init__(self):
+            super().__init__(ExecutionResponse(output="there"))
+            made.append(self)
+
+        async def aclose(self):
+            self.is_closed = True
+
+    class Plugin:
+        @hookimpl
+        def pegboard_register_executors(self, register, settings):
+            register("cloud", Cloud)
+
+    async def main():
+        async with ToolRegistry() as registry:
+            registry.register(far())
+            if as_plugin:
+                register_plugin(registry, Plugin(), "cloud")
+            else:
+                registry.add("executors", "cloud", partial(Cloud))
+            assert not made
+            return await asyncio.gather(*(registry.call("far") for _ in range(3)))
+
+    assert [result.text for result in asyncio.run(main())] == ["there"] * 3
+    (cloud,) = made
+    assert cloud.is_closed
+
+
+def test_an_executor_that_cant_be_made_is_made_by_a_later_call():
+    answers = [ImportError("no client"), Remote(ExecutionResponse(output="there"))]
+
+    def make():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    registry = registry_with(make)
+    result = call(registry)
+    assert (result.kind, result.text) == ("not_executed", "far was not run: its executor 'cloud' can't be loaded.")
+    assert "no client" in result.detail
+    assert call(registry).text == "there"

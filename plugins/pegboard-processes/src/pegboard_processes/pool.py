@@ -294,8 +294,7 @@ def _unanswered(
         text = f"{name} was not run: its process could not be started."
         return ExecutionResponse.failed("crashed", text, detail=f"the child process {exit_status(code)}.{output}")
     if ended.ending is Ending.STALE:
-        text = f"{name} was not run: it has changed since it was loaded."
-        return ExecutionResponse.failed("tool_failure", text, detail=f"{ended.reason}; start the program again")
+        return ExecutionResponse.other_definition(request, f"{ended.reason}; start the program again.")
     if ended.ending is Ending.REENTERED:
         text = f"{name} was not run: its process would have run the whole program again. Ask the user to {_GUARD}."
         return ExecutionResponse.failed("not_executed", text)

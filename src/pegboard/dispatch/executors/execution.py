@@ -79,6 +79,13 @@ class ExecutionRequest(SayableRecord):
         approvals: The approvals that were granted, each a `PermissionRequired.approval`.
         depth: How many calls this one is nested in.
         trace: The trace context of the call: `traceparent`, `tracestate`, `baggage`.
+        key: The call's identity: equal when another process sends the same call again, other for each attempt, and for
+            each run after an answer of the user. `None` if nothing identifies the call: it has no id, or one like
+            `call_0` and no message.
+        attempt: Which attempt of the call this is, from 1.
+        digest: Of the tool's definition (`ToolSpec.digest`): where another one is installed, the call isn't executed.
+            `None` allows any.
+        distribution: The distribution that the tool comes from, as `"NAME==VERSION"`; `None` for the host's own.
     """
 
     tool: str
@@ -104,6 +111,10 @@ class ExecutionRequest(SayableRecord):
     approvals: tuple[str, ...] = field(default=(), converter=tuple_of("approvals", str))
     depth: int = 0
     trace: Mapping[str, str] = field(factory=dict[str, str], repr=False)
+    key: str | None = None
+    attempt: int = 1
+    digest: str | None = None
+    distribution: str | None = None
 
     @classmethod
     def of_call(cls, tool: str, arguments: Mapping[str, Any], context: ToolContext, **facts: Any) -> ExecutionRequest:
@@ -113,7 +124,8 @@ class ExecutionRequest(SayableRecord):
             tool: The tool's name.
             arguments: The validated arguments.
             context: The call's context.
-            facts: The other attributes: `timeout`, `memory_limit`, `expose_errors`, `approvals`.
+            facts: The other attributes: `timeout`, `memory_limit`, `expose_errors`, `approvals`, `key`, `attempt`,
+                `digest`, `distribution`.
         """
         request, confirmation = context.request, context.confirmation
         return cls(
@@ -227,6 +239,13 @@ class ExecutionResponse(SayableRecord):
     def failed(cls, kind: ErrorKind, text: str, *, detail: str | None = None) -> ExecutionResponse:
         """The response where the call itself failed: `text` for the model, `detail` for the operator."""
         return cls(error=text, is_error=True, kind=kind, detail=detail, not_executed=kind == "not_executed")
+
+    @classmethod
+    def other_definition(cls, request: ExecutionRequest, detail: str) -> ExecutionResponse:
+        """The response where the tool of a request is defined in another way; `detail` for the operator."""
+        text = f"{request.tool} was not run: it is defined in another way where it would run. Continue without it."
+        own = f" The caller has it from {request.distribution}." if request.distribution else ""
+        return cls.failed("not_executed", text, detail=f"{detail}{own}")
 
     @classmethod
     def of_result(cls, result: ToolResult, context: ToolContext | None = None) -> ExecutionResponse:

@@ -7,6 +7,7 @@ permissions, call other tools and use its memory and artifacts.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import Parameter, signature
@@ -17,7 +18,7 @@ import attrs
 from attrs import define, field
 
 from pegboard.callbacks import maybe_await
-from pegboard.dispatch.approve import asking_of
+from pegboard.dispatch.approve import asking_of, execution_key
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
@@ -25,10 +26,10 @@ from pegboard.dispatch.executors.execution import (
     PermissionRequired,
     emitted_from_json,
 )
-from pegboard.dispatch.running import new_deadline
+from pegboard.dispatch.running import count_attempt, new_deadline
 from pegboard.dispatch.state import CallState, time_limit
-from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure
-from pegboard.json import StructureError, problem
+from pegboard.errors import FatalToolError, ToolError, detail_of, log_failure
+from pegboard.json import StructureError, digest_of, problem
 from pegboard.schema.converter import read_record
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.call import Actions, CallError, Confirmation
@@ -60,7 +61,7 @@ class Executor(Protocol):
 
 
 _MOST_PERMISSIONS: Final = 8  # permission requests of one call in its executor
-_START_SECONDS: Final = 60.0  # for a `ToolExecutor` to start up, before the call's time limit counts
+_START_SECONDS: Final = 60.0  # to load an executor, and for a `ToolExecutor` to start up before the limit counts
 _CLEANUP_SECONDS: Final = 10.0  # for an executor to clean up after it is cancelled
 
 
@@ -238,7 +239,7 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
     """
     tool = state.tool
     assert tool is not None
-    policy, limits = tool.policy, state.settings.limits
+    policy, limits, origin, attempt = tool.policy, state.settings.limits, tool.origin, count_attempt(state)
     request = ExecutionRequest.of_call(
         tool.name,
         arguments,
@@ -246,6 +247,10 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
         timeout=limit,
         memory_limit=policy.memory_limit,
         expose_errors=limits.expose_errors if policy.expose_errors is None else policy.expose_errors,
+        key=execution_key(state, arguments, attempt),
+        attempt=attempt,
+        digest=tool.spec.digest,
+        distribution=origin.distribution and f"{origin.distribution}=={origin.version}",
     )
     call = ExecutorCall(tool, request, state.context)
     try:
@@ -284,11 +289,12 @@ async def _response(state: CallState, call: ExecutorCall) -> object:
     assert name is not None
     assert find is not None
     try:
-        executor = await find(name)
+        async with asyncio.timeout(_START_SECONDS):  # it may import a plugin, or a client
+            executor = await find(name)
     except LookupError as error:
         raise CallError("not_executed", f"{tool} was not run. {error}") from None
-    except PluginError as error:
-        text = f"{tool} was not run: the plugin that provides its executor {name!r} failed."
+    except Exception as error:
+        text = f"{tool} was not run: its executor {name!r} can't be loaded."
         raise CallError("not_executed", text, detail=detail_of(error)) from error
     if hasattr(executor, "execute_tool"):
         factor, more = 2, getattr(executor, "start_seconds", _START_SECONDS)
@@ -319,7 +325,9 @@ async def _execute(call: ExecutorCall, executor: Any) -> object:
         facts: JsonObject = {"permission": required.permission, "patterns": list(required.patterns)}
         await call.answer("ask", {**facts, "metadata": {**required.metadata, **about}})
         allowed.add(wanted)
-        request = request.evolve(approvals=(*request.approvals, required.approval or required.permission))
+        approvals = (*request.approvals, required.approval or required.permission)
+        key = request.key and digest_of([request.key, approvals[-1]])
+        request = request.evolve(approvals=approvals, key=key)
     raise CallError("denied", f"{call.tool.name} was not run: its executor keeps asking for permission.")
 
 
