@@ -81,8 +81,8 @@ def put(folder, name, source):
     importlib.invalidate_caches()
 
 
-def toolset_of(*programs):
-    return ClickToolset([ClickSettings(program=program) for program in programs])
+def toolset_of(program, **settings):
+    return ClickToolset(ClickSettings(program=program, **settings))
 
 
 def offered(toolset):
@@ -90,10 +90,9 @@ def offered(toolset):
     return {tool.name: tool for tool in offer}, [problem.cause for problem in offer.problems]
 
 
-def registry_with(*programs, approver=None, permissions=None, **more):
+def registry_with(program, approver=None, permissions=None, **more):
     registry = ToolRegistry(approver=approver, permissions=permissions)
-    settings = {"permission": "", "timeout": 60.0, **more}
-    registry.register(ClickToolset([ClickSettings(program=program, **settings) for program in programs]))
+    registry.register(toolset_of(program, **{"permission": "", "timeout": 60.0, **more}))
     return registry
 
 
@@ -192,10 +191,23 @@ def test_a_program_gets_only_named_variables(folder, monkeypatch):
 def test_a_program_that_fails_affects_only_itself(folder, source, cause):
     put(folder, "shop", SHOP)
     put(folder, "bad", source)
-    tools, (problem,) = offered(toolset_of("bad:cli", "shop:shop"))
-    assert [*tools] == ["shop_orders", "shop_stock_remove"]
-    assert problem.startswith("bad:cli: ")
+    registry = ToolRegistry()
+    assert register_plugin(registry, Commands, "commands", settings={"click": ["bad:cli", "shop:shop"]}).cause is None
+    resolved = asyncio.run(registry.resolve())
+    assert resolved.names == ("shop_orders", "shop_stock_remove")
+    (problem,) = map(str, resolved.problems)
+    assert problem.startswith("toolset 'bad:cli': ")
     assert cause in problem
+
+
+def test_one_program_can_have_two_names(folder):
+    put(folder, "shop", SHOP)
+    registry = ToolRegistry()
+    register_plugin(
+        registry, Commands, "commands", settings={"click": ["shop:shop", {"program": "shop:shop", "name": "b"}]}
+    )
+    names = "b_orders", "b_stock_remove", "shop_orders", "shop_stock_remove"
+    assert asyncio.run(registry.resolve()).names == names
 
 
 def test_what_a_program_prints_while_it_is_loaded_is_ignored(folder):
@@ -209,28 +221,30 @@ def test_a_program_that_hangs_is_reported_until_it_has_loaded_or_was_ended(folde
     put(folder, "hangs", "import threading\nthreading.Event().wait()\n")
     toolset = toolset_of("slow:shop")
     monkeypatch.setattr(click_programs, "READ_SECONDS", 0.01)
-    assert offered(toolset) == ({}, ["slow:shop: it is still loading; its tools are added once it has finished"])
+    assert offered(toolset) == ({}, ["it is still loading; its tools are added once it has finished"])
     (tmp_path / "gate").write_text("")
     monkeypatch.setattr(click_programs, "READ_SECONDS", 60.0)
     assert [*offered(toolset)[0]] == ["slow_orders", "slow_stock_remove"]
     monkeypatch.setattr(click_programs, "MOST_READ_SECONDS", 0.5)
     assert offered(toolset_of("hangs:cli")) == (
         {},
-        ["hangs:cli: reading its commands took more than 0.5 s, and was ended"],
+        ["reading its commands took more than 0.5 s, and was ended"],
     )
 
 
 def test_closing_ends_the_processes_that_read_programs(folder, tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "held")
-    ended = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)  # readable once no process holds it open
-    source = f"import threading\nheld = open({str(tmp_path / 'held')!r}, 'w')\nthreading.Event().wait()\n"
-    put(folder, "hangs", source)
+    held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
+    source = f"import os, threading\nos.write(os.open({str(tmp_path / 'held')!r}, os.O_WRONLY), b'x')\n"
+    put(folder, "hangs", f"{source}threading.Event().wait()\n")
     toolset = toolset_of("hangs:cli")
-    monkeypatch.setattr(click_programs, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(click_programs, "READ_SECONDS", 0.01)
     assert offered(toolset)[0] == {}
-    toolset.close()
-    assert select.select([ended], [], [], 60)[0]
-    os.close(ended)
+    for content in (b"x", b""):  # it holds the pipe open, and then no longer
+        assert select.select([held], [], [], 60)[0]
+        assert os.read(held, 9) == content
+        toolset.close()
+    os.close(held)
     toolset_of("hangs:cli").close()
 
 
@@ -543,9 +557,9 @@ def test_a_command_that_cant_be_read_is_left_out_and_named(folder):
     assert [*tools] == ["lazy", "lazy_fine"]
     assert tools["lazy"].spec.description == "Runs lazy."
     assert problems == [
-        "lazy:cli: command 'broken': ImportError: no module for it",
-        "lazy:cli: command 'odd c': TypeError: its group 'odd' takes any number of arguments",
-        "lazy:cli: command 'twice': TypeError: two of its parameters are called 'a'",
+        "command 'broken': ImportError: no module for it",
+        "command 'odd c': TypeError: its group 'odd' takes any number of arguments",
+        "command 'twice': TypeError: two of its parameters are called 'a'",
     ]
 
 
@@ -564,12 +578,9 @@ for _ in range(20):
 def test_of_many_or_deeply_nested_commands_the_first_are_offered(folder):
     put(folder, "big", BIG)
     put(folder, "deep", DEEP)
-    tools, problems = offered(toolset_of("big:cli", "deep:cli"))
-    assert len([name for name in tools if name.startswith("big")]) == 500
-    assert problems == [
-        "big:cli: it has more than 500 commands; the first are offered",
-        "deep:cli: the commands of 'x' are left out: groups are nested too deeply",
-    ]
+    tools, problems = offered(toolset_of("big:cli"))
+    assert (len(tools), problems) == (500, ["it has more than 500 commands; the first are offered"])
+    assert offered(toolset_of("deep:cli"))[1] == ["the commands of 'x' are left out: groups are nested too deeply"]
 
 
 HIDDEN = """
@@ -619,7 +630,6 @@ def test_a_file_of_a_project_that_a_variable_names_has_to_be_trusted(folder, mon
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     (folder / ".git").mkdir()
     put(folder, "shop", SHOP)
-    toolset = ClickToolset([ClickSettings(program="shop:shop", env={"STARTUP": str(folder / "shop.py")})])
-    tools, (problem,) = offered(toolset)
+    tools, (problem,) = offered(toolset_of("shop:shop", env={"STARTUP": str(folder / "shop.py")}))
     assert tools == {}
     assert "belongs to a project, and isn't trusted as it is now" in problem

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
 import shlex
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -31,21 +30,20 @@ from pegboard import (
 from pegboard.json import strict_json
 from pegboard.programs import OutputBuffer, RunningProgram
 from pegboard.schema.converter import read_record
+from pegboard.threads import run_in_thread
 from pegboard.tools import is_valid_name, mapped_name
 from pegboard.toolsets import ToolsetResult
 from pegboard_commands.command_tools import LATER_SECONDS, PLAIN_OUTPUT, tool_result
 from pegboard_commands.program import ProgramSettings, result_of, run_program, start_program, trace_variables
 
-NAME: Final = "click_programs"
-READ_SECONDS: Final = 4.0
-"""How long to wait for the commands: less than the 5 seconds that a first load gives its toolsets."""
+READ_SECONDS: Final = 20.0
+"""How long to wait for the commands: less than the 30 seconds that a resolution gives its toolsets."""
 
 MOST_READ_SECONDS: Final = 60.0
 """How long importing a program may take."""
 
 _PROGRAM: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _MOST_FILES: Final = 500
-_RUNNING: Final = "it is still loading; its tools are added once it has finished"
 
 
 @frozen(kw_only=True)
@@ -230,18 +228,26 @@ def _tool(settings: ClickSettings, command: _Command) -> Tool:
     )
 
 
-class _Program:
-    """A program, whose commands a child process reads, again when its files have changed."""
+class ClickToolset(ToolsetBase):
+    """The commands of a click or typer program as tools: read in a child process, and run as processes.
+
+    A child process reads the commands again once files of the program have changed. What is wrong with a program that
+    fails, exits or hangs while it is imported is reported.
+
+    Args:
+        settings: The program.
+    """
 
     def __init__(self, settings: ClickSettings) -> None:
+        self.name = settings.program
         self._settings = settings
         self._stamps: Mapping[str, Any] = {}
         self._reader: RunningProgram[OutputBuffer] | None = None
-        self._offer: tuple[Sequence[Tool], Sequence[str]] | None = None
+        self._offer: tuple[RunningProgram[OutputBuffer], ToolsetResult] | None = None  # what a reader has read
         self._changing = threading.Lock()
 
     @property
-    def files(self) -> list[str]:
+    def publishes(self) -> list[str]:
         """The files that its commands are read from: those of its package, which isn't imported."""
         try:
             spec = find_spec(self._settings.program.partition(":")[0].partition(".")[0])
@@ -254,54 +260,66 @@ class _Program:
         found = (str(path) for place in spec.submodule_search_locations for path in Path(place).rglob("*.py"))
         return sorted(islice(found, _MOST_FILES))
 
-    async def offer(self) -> tuple[Sequence[Tool], Sequence[str]]:
-        """Its tools, and what is wrong with it.
-
-        Raises:
-            OSError: It can't be run.
-        """
-        with self._changing:
-            stamps = {path: _stamp(path) for path in self.files}
-            if self._reader is None or stamps != self._stamps:
-                self._settings.check_files(())
-                self._stamps, self._offer = stamps, None
-                self._reader = start_program(
-                    self._settings.python("read_click"),
-                    seconds=MOST_READ_SECONDS,
-                    cwd=self._settings.folder(None),
-                    env=self._settings.own_environment(),
-                )
-            reader = self._reader
-        if not await reader.until(None, READ_SECONDS):
-            return (), (_RUNNING,)
-        if self._offer is None:
-            self._offer = self._read(reader)
-        return self._offer
+    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
+        """The tools of its commands, once they were read."""
+        del context
+        try:
+            reader = await run_in_thread(self._current_reader)
+            if not await reader.until(None, READ_SECONDS):
+                return _problem("it is still loading; its tools are added once it has finished")
+            if self._offer is None or self._offer[0] is not reader:
+                self._offer = reader, self._read(reader)
+        except OSError as error:
+            return _problem(str(error))
+        return self._offer[1]
 
     def close(self) -> None:
         """Ends the process that reads it."""
         if self._reader is not None:
             self._reader.end(now=True)
 
-    def _read(self, reader: RunningProgram[OutputBuffer]) -> tuple[Sequence[Tool], Sequence[str]]:
+    def _current_reader(self) -> RunningProgram[OutputBuffer]:
+        """The process that reads the commands from the files as they are now.
+
+        Raises:
+            OSError: It can't be run.
+        """
+        with self._changing:
+            stamps = {path: _stamp(path) for path in self.publishes}
+            if self._reader is None or stamps != self._stamps:
+                self._settings.check_files(())
+                self._stamps = stamps
+                self._reader = start_program(
+                    self._settings.python("read_click"),
+                    seconds=MOST_READ_SECONDS,
+                    cwd=self._settings.folder(None),
+                    env=self._settings.own_environment(),
+                )
+            return self._reader
+
+    def _read(self, reader: RunningProgram[OutputBuffer]) -> ToolsetResult:
         finished = result_of(reader)
         if finished.ended is not None:
-            return (), (f"reading its commands {finished.ended}, and was ended",)
+            return _problem(f"reading its commands {finished.ended}, and was ended")
         if finished.code != 0 or not finished.stdout:
             lines = finished.stderr.decode(errors="replace").strip().splitlines()
-            return (), (f"it ended with exit code {finished.code} while it was loaded: {(lines or [''])[-1]:.500}",)
+            return _problem(f"it ended with exit code {finished.code} while it was loaded: {(lines or [''])[-1]:.500}")
         try:
             listing = read_record(_Listing, strict_json(finished.stdout), "commands")
         except (ValueError, RecursionError) as error:
-            return (), (f"its commands can't be read: {error}",)
+            return _problem(f"its commands can't be read: {error}")
         tools: list[Tool] = []
-        problems = [*listing.problems]
+        problems = [*map(Problem, listing.problems)]
         for command in listing.commands:
             try:
                 tools.append(_tool(self._settings, command))
             except PegboardError as error:
-                problems.append(f"command {' '.join(command.words)!r}: {error}")
-        return tools, problems
+                problems.append(Problem(f"command {' '.join(command.words)!r}: {error}"))
+        return ToolsetResult(tools, problems)
+
+
+def _problem(text: str) -> ToolsetResult:
+    return ToolsetResult((), [Problem(text)])
 
 
 def _absolute(paths: Iterable[str]) -> list[str]:
@@ -314,47 +332,6 @@ def _stamp(path: str) -> tuple[int, ...] | None:
     except OSError:
         return None
     return (facts.st_mtime_ns, facts.st_size, facts.st_ino)
-
-
-class ClickToolset(ToolsetBase):
-    """The commands of click and typer programs as tools: read in a child process, and run as processes.
-
-    A program that fails, exits or hangs while it is imported is reported, and the others are offered. The commands of
-    a program that takes longer than a few seconds are added once they were read.
-
-    Args:
-        programs: The programs.
-    """
-
-    def __init__(self, programs: Sequence[ClickSettings]) -> None:
-        self.name = NAME
-        self._programs = {settings.program: _Program(settings) for settings in programs}
-
-    @property
-    def publishes(self) -> list[str]:
-        """The files of all programs."""
-        return sorted({file for program in self._programs.values() for file in program.files})
-
-    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
-        """The tools of all programs."""
-        del context
-        offers = await asyncio.gather(*(each.offer() for each in self._programs.values()), return_exceptions=True)
-        tools: list[Tool] = []
-        problems: list[Problem] = []
-        for name, offer in zip(self._programs, offers, strict=True):
-            if isinstance(offer, Exception):
-                problems.append(Problem(f"{name}: {offer}"))
-            elif isinstance(offer, BaseException):
-                raise offer
-            else:
-                tools += offer[0]
-                problems += [Problem(f"{name}: {text}") for text in offer[1]]
-        return ToolsetResult(tools, problems)
-
-    def close(self) -> None:
-        """Ends the processes that still read commands."""
-        for program in self._programs.values():
-            program.close()
 
 
 def read_click_settings(item: Any, place: str) -> ClickSettings:

@@ -100,22 +100,20 @@ class Commands:
         register(FileToolset(cast("list[str]", folders), watches=watches))
 
     def _register_click(self, register: Callable[[Any], None]) -> Iterator[str]:
-        """Registers the toolset of click programs; yields the faults of the settings."""
+        """Registers the toolsets of click programs; yields the faults of the settings."""
         items: Any = self._settings.get("click", ())
         if not items or os.name != "posix":
             return
         if not isinstance(items, list):
             yield f'{self._place}.click: has to be a list of programs: ["module:group"]'
             return
-        from pegboard_commands.click_programs import ClickSettings, ClickToolset, read_click_settings
+        from pegboard_commands.click_programs import ClickToolset, read_click_settings
 
-        programs: list[ClickSettings] = []
         for index, item in enumerate(cast("list[Any]", items)):
             try:
-                programs.append(read_click_settings(item, f"{self._place}.click[{index}]"))
+                register(ClickToolset(read_click_settings(item, f"{self._place}.click[{index}]")))
             except ValueError as error:
                 yield str(error)
-        register(ClickToolset(programs))
 
     @hookimpl
     def pegboard_register_commands(self, group: click.Group) -> None:
