@@ -52,8 +52,9 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
     "pegboard": {
         "files": Limit(137),
         # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say; 1,000 for
-        # what adapters need: problems of single tools, their source and own threads, `wrap_call`, `decide`.
-        "lines": Limit(42_600, goal=41_500),
+        # what adapters need: problems of single tools, their source and own threads, `wrap_call`, `decide`; 150 for
+        # runs on other machines: keys, and attaching to a run.
+        "lines": Limit(42_750, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
@@ -76,7 +77,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "upward by a string": Limit(0),
         "root names": Limit(110),
         "tests' public, %": Limit(100, least=70),
-        "registry's members": Limit(32),
+        "registry's members": Limit(33),
         "writers of a state": Limit(1),
     },
     # Of the core and of the first plugins; 2,600 of them are attacks on rules and approvals, 2,000 tests of what

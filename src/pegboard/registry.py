@@ -456,6 +456,28 @@ class ToolRegistry(Registrar):
         """
         return await (await self.batch(pending, resolved, context, answers=answers, **options)).run()
 
+    async def attach(
+        self, call: ToolCall, context: ReadonlyContext = EMPTY_CONTEXT, resolved: ResolvedTools | None = None
+    ) -> ToolResult | None:
+        """The result of a call that an earlier process has sent to its tool's executor, as soon as it is there.
+
+        For a host that restarts. The call passes its stages, as for `call`, but nobody is asked and no tool is started.
+
+        Args:
+            call: The call, with the same id and arguments.
+            context: As for `dispatch`; of the same user, session, turn and message.
+            resolved: As for `dispatch`.
+
+        Returns:
+            The result, or why the call can't have one now, such as `denied`. `None` if the executor has no run of it,
+            or keeps none: a `dispatch` of the call runs it.
+
+        Raises:
+            FatalToolError: The tool ends the turn.
+        """
+        dispatcher, snapshot, settings, _ = await self._ready([call], resolved, context)
+        return await dispatcher.attach(call, context, snapshot, settings)
+
     def parse(self, raw: Any, resolved: ResolvedTools | None = None) -> ToolCall:
         """Parses a call as a model or a client wrote it. Never raises: a bad one is marked invalid, with its error.
 

@@ -35,7 +35,7 @@ from pegboard.dispatch.permissions.evaluation import Decision, Evaluation
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Access, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import Folders, Rule
 from pegboard.dispatch.running import paused_deadlines
-from pegboard.dispatch.state import BATCH, CallState
+from pegboard.dispatch.state import BATCH, HERE, CallState
 from pegboard.errors import log_failure
 from pegboard.json import digest_of, json_problems, json_text
 from pegboard.tools.call import CallError, Confirmation
@@ -421,7 +421,10 @@ def asking_of(state: CallState, demands: tuple[Ask, ...] = (), approval: Approva
 
 
 async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:
-    """Begins a resumed call with its answer; returns the error of one that was rejected or can't run."""
+    """Begins a resumed call with its answer; returns the error of one that was rejected or can't run.
+
+    A call whose answer was used before may have a run in its tool's executor; only without one it gets that error.
+    """
     runtime = state.runtime
     try:
         tool = state.snapshot.find(state.name)
@@ -430,6 +433,10 @@ async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:
     try:
         authorized = await runtime.threads.run(resumed.authorize, runtime.grants, state.request, tool)
     except CallError as error:
+        runs_elsewhere = tool is not None and tool.policy.executor not in HERE
+        if error.kind == "unknown_outcome" and runs_elsewhere and not resumed.is_refusal:
+            state.context.confirmation, asking_of(state).used = resumed.confirmation, error
+            return None
         feedback = isinstance(resumed.answer, Reject) and resumed.answer.feedback
         if error.kind == "rejected" and not feedback and state.settings.limits.rejection_ends_turn:
             state.end_turn("rejected")

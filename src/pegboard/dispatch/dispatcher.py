@@ -25,6 +25,7 @@ from pegboard.dispatch.stages import DispatchHost, decide, run_call, state_for, 
 from pegboard.dispatch.state import BATCH, BatchPosition, CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
 from pegboard.errors import PendingError
 from pegboard.tools.call import CallError, ToolCall
+from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import Limits
 from pegboard.typing import define, frozen
@@ -195,6 +196,19 @@ class Dispatcher:
         snapshot = attrs.evolve(snapshot, callbacks={hook: chain for hook, chain in marked.items() if chain})
         state = state_for(name, arguments, "", context, snapshot, attrs.evolve(settings, emit=None))
         return await decide(state, unmarked)
+
+    async def attach(
+        self, call: ToolCall, context: ReadonlyContext | ToolContext, snapshot: CallSnapshot, settings: Settings
+    ) -> ToolResult | None:
+        """The result of a call that another process has sent; see `ToolRegistry.attach`."""
+        from pegboard.dispatch.approve import asking_of
+
+        state = self.begin(call.name, call.arguments, call.id, context, snapshot, settings)
+        unknown = asking_of(state).used = CallError("unknown_outcome", f"{call.name} has no run to attach to.")
+        await self.run(state, is_alone=True)
+        if state.ending.fatal is not None:
+            raise state.ending.fatal
+        return None if state.result is None or state.result.text == unknown.text else state.result
 
     def batch(
         self,

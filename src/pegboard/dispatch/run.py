@@ -28,12 +28,13 @@ from pegboard.dispatch.running import (
     runs_in_thread,
     still_running_note,
 )
-from pegboard.dispatch.state import CallState, needs_asking, plain, read_only, time_limit
+from pegboard.dispatch.state import HERE, CallState, needs_asking, plain, read_only, time_limit
 from pegboard.errors import ToolError
 from pegboard.json import StructureError, problem
 from pegboard.threads import HangingThreadsError, OwnThread, WorkerPool
 from pegboard.timeout import LimitExpiredError, as_coroutine
 from pegboard.tools.call import CallError
+from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, opened
 from pegboard.tools.tool import Tool
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 _ASYNC: Final = CallableKind.ASYNC
 _COROUTINE: Final[type] = CoroutineType
-_HERE: Final = (None, "loop", "thread")  # the executors that are this process
 
 
 async def run_locked(state: CallState, tool: Tool) -> Any:
@@ -54,7 +54,7 @@ async def run_locked(state: CallState, tool: Tool) -> Any:
             arguments, `timeout`, `crashed`, `limit`, or `denied` if an approval no longer fits.
         BaseException: The tool's exception.
     """
-    if tool.policy.executor in _HERE and not isinstance(tool.handler, Handler):
+    if tool.policy.executor in HERE and not isinstance(tool.handler, Handler):
         raise leave_to_host(state, tool)
     await acquire(state, tool)
     try:
@@ -108,7 +108,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
 
 
 async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -> Any:
-    if tool.policy.executor not in _HERE:
+    if tool.policy.executor not in HERE:
         from pegboard.dispatch.executors.executor import run_remote  # loaded for such tools only
 
         is_first = _note_start(state, tool, monotonic())
@@ -120,6 +120,28 @@ async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -
         await _decide_again(state, tool)
     value, waiting = start(state, tool, arguments)
     return value if waiting is None else await waiting
+
+
+async def attach(state: CallState, tool: Tool) -> ToolResult | None:
+    """The result of the run of this call that another process has started, where its approval would be asked for.
+
+    It holds no lock, as it starts nothing; later calls of its batch that conflict wait for it.
+
+    Raises:
+        CallError: `unknown_outcome`: its approval was used before, and there is no such run; or as `run_remote`.
+    """
+    asked = state.asking
+    assert asked is not None
+    if asked.used is None and (asked.request is None or asked.approval is not None):
+        return None
+    result = None
+    if tool.policy.executor not in HERE:
+        from pegboard.dispatch.executors.executor import attach_remote  # loaded for such tools only
+
+        result = await attach_remote(state, tool)
+    if result is None and asked.used is not None:
+        raise asked.used
+    return result
 
 
 async def _decide_again(state: CallState, tool: Tool) -> None:

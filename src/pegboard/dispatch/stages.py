@@ -15,7 +15,7 @@ from attrs import field
 from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, validate
 from pegboard.dispatch.results import failure_result, hold_to_limits, quick_result, shape
-from pegboard.dispatch.run import run_locked, start
+from pegboard.dispatch.run import attach, run_locked, start
 from pegboard.dispatch.running import count_nested, lock_of, lock_request_of, paused_deadlines
 from pegboard.dispatch.state import NO_ARGUMENTS, BatchPosition, CallSnapshot, CallState, Settings, needs_asking
 from pegboard.errors import CallStoppedError, ToolError, log_failure
@@ -171,7 +171,7 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
                 if state.result is None and state.arguments is not given:
                     state.arguments = await validate(state, tool, state.arguments, parsed=False)
             if state.result is None:
-                permissions = settings.current.permissions
+                attached, permissions = None, settings.current.permissions
                 policy = None if permissions is None else permissions.policies.get(tool)
                 if policy is not None:
                     asks = not (policy.conditions == () or policy.runs(state.arguments, state.request))
@@ -182,8 +182,12 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
 
                     asking = asking_of(state)
                     await asking.decide()
-                    await asking.ask("call")
-                if (
+                    if (attached := await attach(state, tool)) is None:
+                        await asking.ask("call")
+                waiting = None
+                if attached is not None:
+                    state.value = attached
+                elif (
                     tool.runs_plainly
                     and position.scheduler is position.parent is settings.slots is None
                     and (state.asking is None or state.asking.approval is None)

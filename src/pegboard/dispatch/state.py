@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pegboard.tools.tool import Tool
 
 
+HERE: Final = (None, "loop", "thread")  # the executors that are this process
 BATCH: Final = "batch_"
 """Prefix of the message id of a batch, if the host gave none."""
 

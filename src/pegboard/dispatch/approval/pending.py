@@ -279,6 +279,7 @@ class Asked:
 
     request: ApprovalRequest | None = field(default=None, init=False)
     approval: Approval | None = field(default=None, init=False)
+    used: CallError | None = field(default=None, init=False)  # its approval was used by another process
     pending: PendingCall | None = field(default=None, init=False)
 
     def stay(self, number: str | None) -> None:
@@ -434,7 +435,12 @@ class ResumedCall:
         if isinstance(answer, Always) and tool is not None and tool_key(tool) == pending.spec_digest:
             grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds)
         approval = Approval(pending) if pending.approved or pending.subject == "call" else None
-        return approval, confirmation_of(pending, answer, pending.earlier, pending.stored)
+        return approval, self.confirmation
+
+    @property
+    def confirmation(self) -> Confirmation | None:
+        """The answer for `context.confirmation`."""
+        return confirmation_of(self.pending, self.answer, self.pending.earlier, self.pending.stored)
 
 
 def match_answers(

@@ -8,8 +8,8 @@ permissions, call other tools and use its memory and artifacts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache, partial
 from inspect import Parameter, signature
 from operator import attrgetter
 from typing import Any, Final, Protocol, cast
@@ -46,6 +46,10 @@ class Executor(Protocol):
     """Runs calls elsewhere: in a container, on another machine, in another language.
 
     It knows a tool only by its name. `aclose()`, if it has one, is awaited when the registry is closed.
+
+    One that keeps results may have an async method `attach(key)`, as may a `ToolExecutor`: it returns the response of
+    the run with this `ExecutionRequest.key`, once that has ended, or `None` if there is no such run. It is awaited
+    before a call is approved again, which another process may have sent already.
     """
 
     async def execute(self, request: ExecutionRequest) -> ExecutionResponse:
@@ -240,6 +244,7 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
     tool = state.tool
     assert tool is not None
     policy, limits, origin, attempt = tool.policy, state.settings.limits, tool.origin, count_attempt(state)
+    executor = await _executor_of(state, tool)
     request = ExecutionRequest.of_call(
         tool.name,
         arguments,
@@ -253,25 +258,80 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
         distribution=origin.distribution and f"{origin.distribution}=={origin.version}",
     )
     call = ExecutorCall(tool, request, state.context)
+    if hasattr(executor, "execute_tool"):  # it may queue the call, at most for its limit, and start up before that
+        factor, more = 2, getattr(executor, "start_seconds", _START_SECONDS)
+        respond = partial(executor.execute_tool, call)
+    else:
+        factor, more, respond = 1, limits.grace, partial(_execute, call, executor)
+    result = await _result_of(state, respond, None if limit is None else factor * limit + more, call)
+    assert result is not None
+    return result
+
+
+async def attach_remote(state: CallState, tool: Tool) -> ToolResult | None:
+    """The result of the run of this call that another process has started, if its executor has kept one.
+
+    Raises:
+        BaseException: As `run_remote`.
+    """
+    executor, limit = await _executor_of(state, tool), time_limit(state, tool)
+    longest = None if limit is None else limit + state.settings.limits.grace
+    for attempt in range(tool.policy.retries + 1, 0, -1) if hasattr(executor, "attach") else ():
+        key = execution_key(state, state.arguments, attempt)
+        result = None if key is None else await _result_of(state, partial(executor.attach, key), longest)
+        if result is not None:
+            return result
+    return None
+
+
+async def _result_of(
+    state: CallState,
+    respond: Callable[[], Awaitable[object]],
+    longest: float | None,
+    call: ExecutorCall | None = None,
+) -> ToolResult | None:
+    """The result of an executor's response; `None` if it attached to no run that has run the tool.
+
+    Args:
+        state: The call.
+        respond: Makes the response.
+        longest: Seconds after which it is cancelled; `None` is no limit.
+        call: The call as it was sent; `None` to attach.
+    """
+    tool = state.tool
+    assert tool is not None
     try:
-        response: object = await _response(state, call)
+        response = await within(new_deadline(state, tool.name, longest, _CLEANUP_SECONDS), respond())
+        if call is None and (response is None or getattr(response, "permission_required", None) is not None):
+            return None
         if not isinstance(response, ExecutionResponse):
             raise TypeError(f"returned {type(response).__name__}; it has to return an ExecutionResponse")  # noqa: TRY301
         if response.actions is not None:
             state.context.actions.add(Actions.from_json(response.actions))
         result = response.to_result()
+    except LimitExpiredError:
+        text = f"{tool.name} gave no result within {time_limit(state, tool):g} s. It may still be running."
+        raise CallError("timeout", text) from None
     except StructureError as error:
         await refused(state, tool, (problem(error.path, error.reason),))
         raise  # not reached: `refused` raises the error for the model
     except (FatalToolError, CallError):
         raise
     except BaseException as error:  # an executor's SystemExit fails only its own call
-        if call.has_raised(error) or cancels_the_call(error):
+        if (call is not None and call.has_raised(error)) or cancels_the_call(error):
             raise
-        log_failure(f"executor {policy.executor!r}", error)
+        log_failure(f"executor {tool.policy.executor!r}", error)
         text = f"{tool.name} was not completed: its executor failed. Its effects so far may remain."
         raise CallError("crashed", text, detail=detail_of(error)) from error
-    # Anything but the tool's own result is raised, so that retries and callbacks treat it like any other error.
+    return _own_result(tool, response, result)
+
+
+def _own_result(tool: Tool, response: ExecutionResponse, result: ToolResult) -> ToolResult:
+    """The result, if it is the tool's own; any other is raised, for retries and callbacks, like an error here.
+
+    Raises:
+        ToolError, CallError: The call failed.
+    """
     if response.kind == "tool_failure" and "retryable" in response.metadata:
         raise ToolError(result.text, retryable=bool(response.metadata["retryable"]))
     if response.kind in (None, "tool_failure") and not response.not_executed:
@@ -280,34 +340,23 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
     raise CallError(kind, result.text or f"{tool.name} failed.", detail=response.detail)
 
 
-async def _response(state: CallState, call: ExecutorCall) -> object:
-    """The executor's response; an executor that exceeds the limit is cancelled.
+async def _executor_of(state: CallState, tool: Tool) -> Any:
+    """The executor of a tool.
 
-    A `ToolExecutor` may queue a call, at most for its limit, and start up before the limit counts.
+    Raises:
+        CallError: `not_executed`: there is none, or it can't be loaded.
     """
-    name, tool, find = call.tool.policy.executor, call.tool.name, state.runtime.executor
+    name, find = tool.policy.executor, state.runtime.executor
     assert name is not None
     assert find is not None
     try:
         async with asyncio.timeout(_START_SECONDS):  # it may import a plugin, or a client
-            executor = await find(name)
+            return await find(name)
     except LookupError as error:
-        raise CallError("not_executed", f"{tool} was not run. {error}") from None
+        raise CallError("not_executed", f"{tool.name} was not run. {error}") from None
     except Exception as error:
-        text = f"{tool} was not run: its executor {name!r} can't be loaded."
+        text = f"{tool.name} was not run: its executor {name!r} can't be loaded."
         raise CallError("not_executed", text, detail=detail_of(error)) from error
-    if hasattr(executor, "execute_tool"):
-        factor, more = 2, getattr(executor, "start_seconds", _START_SECONDS)
-        responding = executor.execute_tool(call)
-    else:
-        factor, more = 1, state.settings.limits.grace
-        responding = _execute(call, executor)
-    longest = None if call.request.timeout is None else factor * call.request.timeout + more
-    try:
-        return await within(new_deadline(state, tool, longest, _CLEANUP_SECONDS), responding)
-    except LimitExpiredError:
-        text = f"{tool} gave no result within {time_limit(state, call.tool):g} s. It may still be running."
-        raise CallError("timeout", text) from None
 
 
 async def _execute(call: ExecutorCall, executor: Any) -> object:
