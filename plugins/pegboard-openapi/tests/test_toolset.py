@@ -220,27 +220,40 @@ def test_a_project_file_decides_where_secrets_go_once_it_is_trusted(api, tmp_pat
     assert len(resolve(configured(settings_of(file, auth=auth))[0])) == 1
 
 
-@pytest.mark.slow
-def test_a_warm_listing_needs_neither_document_nor_network(api, server, tmp_path):
-    server.answers["/a.json"] = (200, {}, json.dumps(api.document(api.operation(summary="Gets it."))).encode())
-    config = tmp_path / "pegboard.toml"
-    config.write_text(f'enable = ["openapi"]\n[plugins.openapi.documents.shop]\nurl = "{server.url}/a.json"\n')
+@pytest.fixture
+def run(tmp_path):
+    """Runs the command, with folders of its own."""
     folders = {f"XDG_{each}_HOME": str(tmp_path / each.lower()) for each in ("CACHE", "CONFIG", "STATE")}
 
-    def listed():
-        command = [sys.executable, "-X", "importtime", "-m", "pegboard", "--config", str(config), "list"]
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **folders, "HOME": str(tmp_path)},
-            cwd=tmp_path,
-            check=False,
-        )
+    def run(*words, options=(), table=None):
+        if table is not None:
+            text = f'enable = ["openapi"]\n[plugins.openapi.documents.shop]\n{table}\n'
+            (tmp_path / "pegboard.toml").write_text(text)
+        command = [sys.executable, *options, "-m", "pegboard", "--config", "pegboard.toml", *words]
+        env = {**os.environ, **folders, "HOME": str(tmp_path)}
+        return subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False)
 
-    for _ in range(3):
-        done = listed()
+    return run
+
+
+@pytest.mark.slow
+def test_a_warm_listing_needs_neither_document_nor_network(api, server, tmp_path, run):
+    server.answers["/a.json"] = (200, {}, json.dumps(api.document(api.operation(summary="Gets it."))).encode())
+    run("list", table=f'url = "{server.url}/a.json"')
+    for _ in range(2):
+        done = run("list", options=["-X", "importtime"])
         assert done.stdout == "x\topenapi\tGets it.\n", done.stderr[-2_000:]
     assert len(server.requests) == 1
     assert "pegboard_openapi" not in done.stderr
     assert Path(tmp_path, "cache", "pegboard", "openapi").is_dir()
+
+
+@pytest.mark.slow
+def test_a_listing_has_the_tools_of_a_project_file_once_that_is_trusted(api, tmp_path, run):
+    (tmp_path / ".git").mkdir()
+    schemes = {"securitySchemes": {"k": {"type": "http", "scheme": "bearer"}}}
+    (tmp_path / "a.json").write_text(json.dumps(api.document(api.operation(), components=schemes)))
+    assert "registry config trust" in run("list", table='file = "./a.json"\nauth = { k = "env:X" }').stderr
+    assert run("config", "trust", "a.json").returncode == 0
+    done = run("list")
+    assert (done.stdout[:9], "registry config trust" in done.stderr) == ("x\topenapi", False), done

@@ -23,6 +23,7 @@ from pegboard.tools import is_text_type, media_type, plain_type
 from pegboard_openapi.auth import Authenticator, Credentials, Scheme, may_get_secrets
 from pegboard_openapi.document import DocumentError, origin_of
 from pegboard_openapi.operations import SAFE, Operation
+from pegboard_openapi.options import Options
 from pegboard_openapi.requests import Draft, draft_of, file_paths, read_uploads
 
 if TYPE_CHECKING:
@@ -69,18 +70,12 @@ class Caller:
 
     Attributes:
         location: The document's path or URL.
-        base_url: As in the settings.
-        timeout: Seconds for one call.
-        most_bytes: The maximum size of an answer.
-        follow: Origins that redirects may lead to, without credentials.
+        options: Of its toolset.
         authenticator: Makes the credentials.
     """
 
     location: str
-    base_url: str | None
-    timeout: float
-    most_bytes: int
-    follow: Sequence[str]
+    options: Options
     authenticator: Authenticator
 
     async def call(self, operation: Operation, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -98,7 +93,7 @@ class Caller:
         import httpx2
 
         made = Credentials()
-        limit = asyncio.timeout(self.timeout)
+        limit = asyncio.timeout(self.options.timeout)
         try:
             async with limit, client:
                 chosen = self._chosen(operation, draft.url)
@@ -107,12 +102,12 @@ class Caller:
         except TimeoutError:
             if not limit.expired():
                 raise
-            return _late(operation, self.timeout)
+            return _late(operation, self.options.timeout)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             return _lost(operation, error, made.secrets)
         if answer.status == 401:
             self.authenticator.forget(chosen)
-        results = _Results(operation, answer, made.secrets, self.most_bytes, bool(chosen))
+        results = _Results(operation, answer, made.secrets, self.options.most_bytes, bool(chosen))
         return await run_in_thread(results.result)  # a large one takes long
 
     def _chosen(self, operation: Operation, url: str) -> list[tuple[Scheme, tuple[str, ...]]]:
@@ -125,7 +120,7 @@ class Caller:
         targets = [url] if chosen else []
         targets += [scheme.token_url for scheme, _ in chosen if scheme.token_url and "token_url" not in scheme.given]
         for target in targets:
-            if not may_get_secrets(self.location, self.base_url, target):
+            if not may_get_secrets(self.location, self.options.base_url, target):
                 text = "The credentials may not be sent to its server. Continue without this tool, or tell the user."
                 cause = f"{self.location} names the server {target}, which has another origin: "
                 raise ToolError(text) from DocumentError(f"{cause}set base_url (or token_url in auth) to allow it")
@@ -155,7 +150,7 @@ class Caller:
 
     def _may_follow(self, url: str) -> bool:
         try:
-            return origin_of(url) in map(origin_of, self.follow)
+            return origin_of(url) in map(origin_of, self.options.follow)
         except DocumentError:
             return False
 
@@ -164,7 +159,7 @@ class Caller:
         if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
             # Once it is decompressed, it could exceed any limit.
             raise httpx2_error("the answer is compressed, although the request ruled that out", response)
-        content, most = bytearray(), self.most_bytes if response.is_success else _MOST_ERROR_BODY
+        content, most = bytearray(), self.options.most_bytes if response.is_success else _MOST_ERROR_BODY
         async for part in response.aiter_raw():
             content += part
             if len(content) > most:

@@ -6,6 +6,7 @@ import json
 import mimetypes
 import os
 from collections.abc import Iterator, Mapping
+from errno import EFBIG
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -255,6 +256,6 @@ def read_uploads(paths: list[str], context: ToolContext) -> dict[str, bytes]:
             contents[path] = read_bounded(real, left)
             left -= len(contents[path])
         except OSError as error:
-            hint = f"; at most {size_text(MOST_UPLOAD)} can be sent" if not os.path.isdir(real) else ""  # noqa: PTH112
+            hint = f"; at most {size_text(MOST_UPLOAD)} can be sent" if error.errno == EFBIG else ""
             raise ToolError(f"{path!r} can't be read: {os_error_text(error)}{hint}.") from None
     return contents

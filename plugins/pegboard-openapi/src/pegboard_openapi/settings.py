@@ -8,51 +8,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from attrs import field, frozen
+from attrs import fields
 
 from pegboard import Problem, ReadonlyContext, Tool, ToolsetBase
-from pegboard.config import may_bind
+from pegboard.config import may_bind, trust_file
 from pegboard.errors import PegboardError, check_keys
 from pegboard.files import user_folder
 from pegboard.json import digest_of, is_array, is_object
 from pegboard.schema.converter import read_table
 from pegboard.toolsets import ToolsetResult
+from pegboard_openapi.options import DocumentSettings, Options
 from pegboard_openapi.toolset import OpenAPIToolset
 
 _PLACE: Final = "plugins.openapi"
 _KEYS: Final = ("documents", "trust")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-
-
-@frozen(kw_only=True)
-class DocumentSettings:
-    """Settings of one document, which has a `file` or a `url`.
-
-    Attributes:
-        file: Its path; relative to the settings' file if it begins with `./`.
-        url: Its URL.
-        base_url: The server's address, in place of the document's servers.
-        auth: The credentials, by the name of the security scheme.
-        timeout: Seconds for one call.
-        prefix: Begins the names of its tools.
-        where: Which of its tools are offered, as a predicate: `"tag:repos and read_only"`.
-        references: Folders, and beginnings of URLs, that references out of the document may lead to.
-        follow: Addresses of other servers that redirects may lead to, without credentials.
-        most_bytes: The maximum size of an answer.
-        max_age: Seconds after which the document of a URL is fetched again.
-    """
-
-    file: str | None = None
-    url: str | None = None
-    base_url: str | None = None
-    auth: Mapping[str, Any] = field(factory=dict[str, Any], repr=False)
-    timeout: float = 30.0
-    prefix: str = ""
-    where: str | None = None
-    references: tuple[str, ...] = ()
-    follow: tuple[str, ...] = ()
-    most_bytes: int = 10_000_000
-    max_age: float = 86_400.0
 
 
 def configured(settings: Mapping[str, Any]) -> list[ToolsetBase]:
@@ -102,25 +72,14 @@ def _toolset(name: str, table: Any, trust: Sequence[str]) -> ToolsetBase:
     if read.url is not None and not read.url.startswith(("http://", "https://")):
         raise ValueError("url: must be an address such as https://example.com/openapi.json")
     needs = "base_url" if read.auth and read.base_url is None else ""
-    if any(is_object(each) and "client_id" in each and "token_url" not in each for each in read.auth.values()):
+    if any(is_object(each) and "client_id" in each and "token_url" not in each for each in (read.auth or {}).values()):
         needs = f"{needs} and token_url" if needs else "token_url"
     if needs and read.file is not None and not _binds(read.file):
         hint = f"set {needs}, or trust the file as it is (registry config trust {read.file})"
         raise ValueError(f"auth: a file in a project could send the credentials anywhere: {hint}")
-    toolset = OpenAPIToolset(
-        location,
-        name=name,
-        base_url=read.base_url,
-        auth=read.auth,
-        timeout=read.timeout,
-        prefix=read.prefix,
-        trust=trust,
-        references=read.references,
-        follow=read.follow,
-        most_bytes=read.most_bytes,
-        store=None if read.url is None else _store(name, read.url),
-        max_age=read.max_age,
-    )
+    options: dict[str, Any] = {each.name: getattr(read, each.name) for each in fields(Options)}
+    store = None if read.url is None else _store(name, read.url)
+    toolset = OpenAPIToolset(location, name=name, trust=trust, store=store, **options)
     return toolset if read.where is None else cast("ToolsetBase", toolset.filtered(read.where))
 
 
@@ -142,9 +101,9 @@ class _Faults(ToolsetBase):
     """Toolset without tools that reports what is wrong with the settings."""
 
     name = "openapi"
-    publishes: Sequence[str] = ()
 
     def __init__(self, faults: Sequence[str]) -> None:
+        self.publishes = [str(trust_file())]  # a file of a project may be trusted next
         self._offer = ToolsetResult((), [Problem(fault) for fault in faults])
 
     async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:

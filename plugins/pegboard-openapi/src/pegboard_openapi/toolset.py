@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from pegboard import (
     Origin,
@@ -49,6 +49,7 @@ from pegboard_openapi.document import (
     read_file,
 )
 from pegboard_openapi.operations import SAFE, Listing, Operation, Reader
+from pegboard_openapi.options import Options
 from pegboard_openapi.requests import draft_of, file_paths
 from pegboard_openapi.schemas import repair_texts
 
@@ -75,74 +76,58 @@ class _Loaded:
     offer: ToolsetResult
 
 
-class OpenAPIToolset(ToolsetBase):
-    """Toolset with a tool for each operation of an OpenAPI document.
+@define(eq=False, repr=False, kw_only=True, slots=False)
+class OpenAPIToolset(Options, ToolsetBase):
+    """Toolset with a tool for each operation of an OpenAPI document; takes `Options`, too.
 
-    Args:
+    Attributes:
         document: The path or URL of the document, or its content.
         name: The toolset's name.
-        base_url: The server's address, in place of the document's servers.
-        auth: The credentials: by the name of the security scheme, `"env:NAME"`, `"keyring:NAME"` or a table.
-        timeout: Seconds for one call.
-        prefix: Begins the names of its tools.
         trust: The tools whose annotations are trusted, so that reading runs without an approval: names with wildcards.
-        references: Folders, and beginnings of URLs, that references out of the document may lead to.
-        follow: Addresses of other servers that redirects of GET may lead to; they get no credentials.
-        most_bytes: The maximum size of an answer.
         store: A file in which the document of a URL is kept, so that listing its tools needs no network.
-        max_age: Seconds after which a stored document is fetched again.
 
     Raises:
         DocumentError: An address isn't one, or has credentials in it.
         ValueError: A limit isn't above 0.
     """
 
-    def __init__(  # noqa: PLR0913  facts, all by name
-        self,
-        document: str | Path | Mapping[str, Any],
-        *,
-        name: str,
-        base_url: str | None = None,
-        auth: Mapping[str, Any] | None = None,
-        timeout: float = 30.0,
-        prefix: str = "",
-        trust: Iterable[str] = (),
-        references: Sequence[str] = (),
-        follow: Sequence[str] = (),
-        most_bytes: int = 10_000_000,
-        store: str | None = None,
-        max_age: float = 86_400.0,
-    ) -> None:
-        self.name = name
-        self.name_prefix = prefix
-        self._location = "" if isinstance(document, Mapping) else str(document)
-        self._content = dict(document) if isinstance(document, Mapping) else None
-        if self._location and not is_url(self._location):
-            self._location = os.path.realpath(os.path.expanduser(self._location))  # noqa: PTH111
-        self._is_remote = is_url(self._location)
-        for each in (*follow, base_url, self._location if self._is_remote else None):
+    document: str | Path | Mapping[str, Any] = field(kw_only=False)
+    name: str
+    trust: Iterable[str] = field(default=(), converter=tuple[str, ...])
+    store: str | None = None
+    _location: str = field(default="", init=False)
+    _loaded: _Loaded | None = field(default=None, init=False)
+    _failed: tuple[float, DocumentError] | None = field(default=None, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.document, Mapping):
+            path = str(self.document)
+            self._location = path if is_url(path) else os.path.realpath(os.path.expanduser(path))  # noqa: PTH111
+        for each in (*self.follow, self.base_url, self._location if self._is_remote else None):
             if each is not None:
                 origin_of(each)
-        if timeout <= 0 or most_bytes <= 0:
+        if self.timeout <= 0 or self.most_bytes <= 0:
             raise ValueError("timeout and most_bytes must be above 0")
-        self._base_url = base_url
-        self._auth = dict(auth or {})
-        self._timeout = timeout
-        self._trust = tuple(trust)
-        self._references = tuple(references)
-        self._follow = tuple(follow)
-        self._most_bytes = most_bytes
-        self._store = store if self._is_remote else None
-        self._max_age = max_age
-        self._loaded: _Loaded | None = None
-        self._failed: tuple[float, DocumentError] | None = None
-        self._lock = threading.Lock()
+
+    @property
+    def name_prefix(self) -> str:
+        """Begins the names of its tools."""
+        return self.prefix
+
+    @property
+    def _is_remote(self) -> bool:
+        return is_url(self._location)
+
+    @property
+    def _file(self) -> str | None:
+        """The file that the document is read from: its own, or where that of a URL is kept."""
+        return self.store if self._is_remote else self._location or None
 
     @property
     def publishes(self) -> list[str] | None:
         """The file of the document, or of the stored one; `None` if there is none, or it refers to others."""
-        file = self._store if self._is_remote else self._location
-        return [file] if file and not self._references else None
+        return [self._file] if self._file and not self.references else None
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The tools of the document, which is read at first use, and again once its file has changed.
@@ -172,31 +157,29 @@ class OpenAPIToolset(ToolsetBase):
             return self._loaded
 
     def _stamp(self) -> Any:
-        file = self._store if self._is_remote else self._location
-        if not file:
+        if self._file is None:
             return None
         try:
-            facts = os.stat(file)  # noqa: PTH116
+            facts = os.stat(self._file)  # noqa: PTH116
         except OSError:
             return None
-        is_old = self._is_remote and time.time() - facts.st_mtime > self._max_age
+        is_old = self._is_remote and time.time() - facts.st_mtime > self.max_age
         return None if is_old else (facts.st_mtime_ns, facts.st_size)
 
     def _read(self, stamp: Any) -> _Loaded:
         problems: list[Problem] = []
-        root, content = self._content, b""
-        if root is None:
+        root, content = self.document, b""
+        if not isinstance(root, Mapping):
             content = self._bytes(stamp, problems)
             root = parse_document(content, self._location)
-        document = Document(Source(self._location, root), self._references, min(self._timeout, _MOST_FETCH))
-        if self._store is not None and stamp is None and not problems:
-            self._keep(content, problems)
-        schemes, faults = read_schemes(document, self._auth)
+        document = Document(Source(self._location, dict(root)), self.references, self._fetch_seconds)
+        if self._is_remote and self.store is not None and stamp is None and not problems:
+            self._keep(self.store, content, problems)
+        schemes, faults = read_schemes(document, self.auth or {})
         problems += [Problem(fault) for fault in faults]
         hidden = {(each.place, each.key.lower() if each.place == "header" else each.key) for each in schemes.values()}
-        reader = Reader(document, self._base_url, self.name_prefix, frozenset(hidden))
-        authenticator = Authenticator(schemes)
-        caller = Caller(self._location, self._base_url, self._timeout, self._most_bytes, self._follow, authenticator)
+        reader = Reader(document, self.base_url, self.prefix, frozenset(hidden))
+        caller = Caller(self._location, self, Authenticator(schemes))
         tools = self._tools(reader, caller, problems)
         return _Loaded(self._stamp() if self._is_remote else stamp, ToolsetResult(tools, problems))
 
@@ -204,27 +187,31 @@ class OpenAPIToolset(ToolsetBase):
         """The document's text: of its file, of the stored one if that is new enough, or from its URL."""
         if not self._is_remote:
             return read_file(self._location)
-        if self._store is None:
-            return fetch(self._location, min(self._timeout, _MOST_FETCH))
-        if stamp is not None:
+        if self.store is not None and stamp is not None:
             with suppress(OSError):
-                return read_private(self._store, MOST_DOCUMENT)
+                return read_private(self.store, MOST_DOCUMENT)
         try:
-            return fetch(self._location, min(self._timeout, _MOST_FETCH))
+            return fetch(self._location, self._fetch_seconds)
         except DocumentError as error:
+            if self.store is None:
+                raise
             try:
-                old = read_private(self._store, MOST_DOCUMENT)
+                old = read_private(self.store, MOST_DOCUMENT)
             except OSError:
                 raise error from None
             problems.append(Problem(f"an earlier document is used: {error}", note=True))
             return old
 
-    def _keep(self, content: bytes, problems: list[Problem]) -> None:
-        assert self._store is not None
+    @property
+    def _fetch_seconds(self) -> float:
+        return min(self.timeout, _MOST_FETCH)
+
+    @staticmethod
+    def _keep(file: str, content: bytes, problems: list[Problem]) -> None:
         try:
-            write_private(self._store, content)
+            write_private(file, content)
         except OSError as error:
-            problems.append(Problem(f"{self._store} can't be written: {os_error_text(error)}", note=True))
+            problems.append(Problem(f"{file} can't be written: {os_error_text(error)}", note=True))
 
     # Tools ------------------------------------------------------------------------------------------------------
 
@@ -264,7 +251,7 @@ class OpenAPIToolset(ToolsetBase):
 
     def _tool(self, operation: Operation, listing: Listing, caller: Caller) -> Tool:
         method, repeatable = operation.method, operation.method in SAFE or operation.method in ("PUT", "DELETE")
-        is_trusted = any(fnmatchcase(operation.name, each) for each in self._trust)
+        is_trusted = any(fnmatchcase(operation.name, each) for each in self.trust)
         spec = ToolSpec(
             operation.name,
             listing.description,
@@ -286,7 +273,7 @@ class OpenAPIToolset(ToolsetBase):
             spec,
             Handler(partial(caller.call, operation), lambda: _bind, CallableKind.ASYNC),
             HOST if is_trusted else _UNTRUSTED,
-            Policy(timeout=self._timeout + _GRACE),
+            Policy(timeout=self.timeout + _GRACE),
             preview=partial(_preview, operation),
             permission_values=partial(_files, operation) if operation.takes_files else None,
         )
