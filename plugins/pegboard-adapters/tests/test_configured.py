@@ -33,7 +33,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
             raise SystemExit(3)
         if isinstance(tools, ToolsetBase):
             return tools
-        return ForeignToolset(name, tools, _tool_of, str, trust=trust)
+        return ForeignToolset(name, tools, _tool_of, trust=trust)
 
     adapter, places = ModuleType("pegboard_adapters.langchain"), ModuleType("my_tools")
     vars(adapter)["from_langchain"] = from_langchain
@@ -92,12 +92,21 @@ def test_only_trusted_ones_run_unasked(loads: list[object]) -> None:
         ("no_such_module:tools", "No module named 'no_such_module'"),
         ("my_tools:missing", "has no attribute 'missing'"),
         ("not a place", "not a place"),
+        ("json.decoder.missing", "'json.decoder' is not a package"),
+        ("needs_more:tools", "ModuleNotFoundError: needs_more imports no_such_dependency, which isn't installed"),
+        ("in_package.needs_more", "in_package.needs_more imports no_such_dependency, which isn't installed"),
         ("my_tools:number", "not iterable"),
         ("my_tools:quits", "3"),
         ("my_tools:broken", "no network"),
     ],
 )
-def test_a_place_that_does_not_work_affects_only_itself(loads: list[object], place: str, cause: str) -> None:
+def test_a_place_that_does_not_work_affects_only_itself(
+    loads: list[object], place: str, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in_package").mkdir()
+    for file in ("needs_more.py", "in_package/needs_more.py"):
+        (tmp_path / file).write_text("import no_such_dependency\n")
+    monkeypatch.syspath_prepend(tmp_path)
     result = result_of(place, "my_tools:both")
     assert [tool.name for tool in result] == ["add", "find"]
     (problem,) = result.problems
@@ -179,7 +188,7 @@ def from_langchain(tools, *, name, trust):
     def convert(each):
         return Tool.from_schema(each, {}, lambda arguments: "ran")
 
-    return ForeignToolset(name, tools, convert, str, trust=trust)
+    return ForeignToolset(name, tools, convert, trust=trust)
 """
 
 

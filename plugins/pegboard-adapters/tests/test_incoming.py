@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pegboard import ReadonlyContext, Tool, ToolRegistry
-from pegboard_adapters.incoming import ForeignToolset, KnownTools, convert_each, source_of
+from pegboard_adapters.incoming import ForeignToolset, KnownTools, convert_each, function_of, source_of
 
 
 class Item:
@@ -24,18 +24,14 @@ def convert(item: Any) -> Tool:
     return Tool.from_schema(item.name, {}, lambda arguments: "ran", read_only=True)
 
 
-def name_of(item: Any) -> str:
-    return item.name
-
-
 async def result_of(trust: Any, name: str = "one") -> Any:
     registry = ToolRegistry()
-    registry.register(ForeignToolset("foreign", [Item("one"), Item("two")], convert, name_of, trust=trust))
+    registry.register(ForeignToolset("foreign", [Item("one"), Item("two")], convert, trust=trust))
     return await registry.call(name, resolved=await registry.resolve())
 
 
 def test_one_that_cannot_be_converted_affects_only_itself() -> None:
-    toolset = ForeignToolset("foreign", [Item("one"), Item("bad", broken=True), object()], convert, name_of)
+    toolset = ForeignToolset("foreign", [Item("one"), Item("bad", broken=True), object()], convert)
     result = asyncio.run(toolset.tools(ReadonlyContext()))
     assert [each.name for each in result] == ["one"]
     assert [problem.tool for problem in result.problems] == ["bad", "object"]
@@ -60,14 +56,14 @@ def test_the_source_is_the_package_of_the_function_or_class() -> None:
             self.func = func
 
     assert source_of(click.echo) == "click"
-    assert source_of(Wrapped(click.echo)) == "click"
+    assert source_of(function_of(Wrapped(click.echo))) == "click"
     assert source_of(click.Command("a")) == "click"
     assert source_of(Item("one")) is None
 
 
 def test_unchanged_tools_stay_the_same_objects() -> None:
     known = KnownTools()
-    first = known.same(convert_each([Item("one"), Item("two")], convert, name_of))
-    again = known.same(convert_each([Item("two"), Item("three")], convert, name_of))
+    first = known.same(convert_each([Item("one"), Item("two")], convert))
+    again = known.same(convert_each([Item("two"), Item("three")], convert))
     assert again[0] is first[1]
     assert again[1].name == "three"

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from functools import partial, wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from secrets import token_hex
 from typing import Any, Final, cast
 
-from attrs import frozen
-
 from pegboard import (
     REMOVED,
     Actions,
-    Confirmation,
     Problem,
     ReadonlyContext,
     Reject,
@@ -29,12 +26,13 @@ from pegboard import (
 )
 from pegboard.approval import Answer, PendingCall
 from pegboard.json import json_text
-from pegboard.tools import BINARY, Content, json_or_text, mapped_name
+from pegboard.threads import run_in_thread
+from pegboard.tools import Content, json_or_text, mapped_name
 from pegboard.toolsets.predicates import Where
 from pegboard.typing import JsonObject, JsonSchema
-from pegboard_adapters.content import content_of, text_of
-from pegboard_adapters.incoming import KnownTools, convert_each, item_problem
-from pegboard_adapters.outgoing import answer_of, question_digest, question_of, run_call
+from pegboard_adapters.content import content_of, media_of, text_of
+from pegboard_adapters.incoming import KnownTools, Trust, convert_each, item_problem
+from pegboard_adapters.outgoing import answer_of, offer_each, question_digest, question_of, run_call
 from pegboard_adapters.peers import check_peer
 
 check_peer("adk")
@@ -68,7 +66,7 @@ def to_adk(
     registry: ToolRegistry,
     *,
     where: Where = None,
-    context: Callable[[AdkReadonlyContext], ReadonlyContext] = context_of,
+    context: Callable[[AdkReadonlyContext], ReadonlyContext] | None = None,
 ) -> BaseToolset:
     """Pegboard's tools as a toolset of ADK: `Agent(..., tools=[to_adk(registry)])`.
 
@@ -78,9 +76,9 @@ def to_adk(
     Args:
         registry: The registry that resolves and runs them.
         where: Which tools to offer: a predicate, or its text.
-        context: The context of a run.
+        context: The context of a run; by default its user, session, state and agent.
     """
-    return _PegboardToolset(registry, where, context)
+    return _PegboardToolset(registry, where, context or context_of)
 
 
 class _PegboardToolset(BaseToolset):
@@ -94,7 +92,7 @@ class _PegboardToolset(BaseToolset):
     async def get_tools(self, readonly_context: AdkReadonlyContext | None = None) -> list[BaseTool]:
         context = ReadonlyContext() if readonly_context is None else self._context(readonly_context)
         resolved = await self._registry.resolve(context, where=self._where)
-        return [_PegboardTool(tool, resolved, self._context) for tool in resolved if tool.spec.kind != "provider"]
+        return offer_each(resolved, lambda tool: _PegboardTool(tool, resolved, self._context), "ADK")
 
 
 class _AskedError(Exception):
@@ -173,7 +171,8 @@ def _response(result: ToolResult) -> JsonObject:
 
 
 def _part(item: Content) -> types.Part:
-    return types.Part.from_bytes(data=getattr(item, "data", b""), mime_type=getattr(item, "mime_type", None) or BINARY)
+    data, mime_type = media_of(item)
+    return types.Part.from_bytes(data=data, mime_type=mime_type)
 
 
 # ADK's tools in pegboard ----------------------------------------------------------------------------------------------
@@ -183,7 +182,7 @@ def from_adk(
     tools_or_toolset: BaseToolset | Iterable[object],
     *,
     name: str = "adk",
-    trust: bool | Collection[str] = False,
+    trust: Trust = False,
 ) -> ToolsetBase:
     """Tools of ADK as a toolset, for `registry.register`.
 
@@ -201,7 +200,7 @@ def from_adk(
 
 
 class _ForeignToolset(ToolsetBase):
-    def __init__(self, name: str, items: Iterable[object], trust: bool | Collection[str]) -> None:
+    def __init__(self, name: str, items: Iterable[object], trust: Trust) -> None:
         self.name = name
         self._items, self._trust = tuple(items), trust
         self._known = KnownTools()
@@ -214,8 +213,8 @@ class _ForeignToolset(ToolsetBase):
             try:
                 items += await item.get_tools_with_prefix(run) if isinstance(item, BaseToolset) else [_tool_item(item)]
             except Exception as error:  # noqa: BLE001  one toolset doesn't affect the others
-                problems.append(item_problem(item, _name_of, error))
-        result = convert_each(items, _tool_of, _name_of, self._trust)
+                problems.append(item_problem(item, error))
+        result = convert_each(items, _tool_of, self._trust)
         return self._known.same(ToolsetResult([*result], [*result.problems, *problems]))
 
     async def close(self) -> None:
@@ -228,10 +227,6 @@ def _tool_item(item: object) -> object:
     return FunctionTool(cast("Callable[..., Any]", item)) if callable(item) and not isinstance(item, type) else item
 
 
-def _name_of(item: Any) -> str:
-    return getattr(item, "name", None) or getattr(item, "__name__", None) or type(item).__name__
-
-
 def _tool_of(tool: Any) -> Tool:
     if not isinstance(tool, BaseTool):
         raise TypeError(f"it is no tool of ADK, but of type {type(tool).__name__}")
@@ -239,11 +234,10 @@ def _tool_of(tool: Any) -> Tool:
     if declaration is None:
         raise TypeError("it has no declaration: Gemini runs it, or it only changes requests")
     asks = getattr(tool, "_require_confirmation", None) is True
-    call = _Call(tool, ToolConfirmation(confirmed=True) if asks else None)
     return Tool.from_schema(
         mapped_name(tool.name),
         _schema_of(declaration),
-        call.run_in_thread if _is_blocking(tool) else call.run,
+        partial(_run, _in_thread(tool), asks),
         description=declaration.description,
         requires_confirmation=asks or None,
         long_running=tool.is_long_running,
@@ -258,63 +252,55 @@ def _schema_of(declaration: types.FunctionDeclaration) -> JsonSchema:
     return {"type": "object", "properties": {}, **(schema or {})}
 
 
-def _is_blocking(tool: BaseTool) -> bool:
-    """Whether a tool blocks the event loop, in which ADK calls plain functions.
+def _in_thread(tool: BaseTool) -> BaseTool:
+    """The tool, with its plain function in a thread; ADK calls it in the event loop.
 
     Raises:
         TypeError: It is a generator, which runs only in ADK's own workflow.
     """
-    function = getattr(tool, "func", None) if isinstance(tool, FunctionTool) else None
+    function: Any = getattr(tool, "func", None) if isinstance(tool, FunctionTool) else None
     if isgeneratorfunction(function) or isasyncgenfunction(function):
         raise TypeError("it is a generator, which only ADK's own runner can run")
     call = getattr(function, "__call__", None)  # noqa: B004  of an object with an async method
-    return function is not None and not iscoroutinefunction(function) and not iscoroutinefunction(call)
+    if function is None or iscoroutinefunction(function) or iscoroutinefunction(call):
+        return tool
+
+    @wraps(function)
+    async def run(*args: Any, **arguments: Any) -> Any:
+        return await run_in_thread(partial(function, *args, **arguments))
+
+    tool = copy(tool)
+    vars(tool)["func"] = run
+    return tool
 
 
 _MOST_REQUESTS: Final = 5  # confirmations of one call
 
 
-@frozen
-class _Call:
-    """Runs the calls of one tool of ADK."""
+async def _run(tool: BaseTool, asks: bool, arguments: JsonObject, context: ToolContext) -> ToolResult:
+    """The result of a call: ADK's tools request a confirmation, and are called again with it.
 
-    tool: BaseTool
-    confirmation: ToolConfirmation | None  # of a tool that always needs one, so that pegboard asks before the call
-
-    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
-        return await self._run(arguments, context, context.request_confirmation)
-
-    def run_in_thread(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
-        async def ask(hint: str, payload: object) -> Confirmation:
-            return await asyncio.to_thread(lambda: context.wait(context.request_confirmation(hint, payload)))
-
-        return asyncio.run(self._run(arguments, context, ask))
-
-    async def _run(
-        self, arguments: JsonObject, context: ToolContext, ask: Callable[[str, object], Awaitable[Confirmation]]
-    ) -> ToolResult:
-        name, confirmation = self.tool.name, self.confirmation
-        for _ in range(_MOST_REQUESTS):
-            answer, run = await self._once(arguments, context, confirmation)
-            request = run.actions.requested_tool_confirmations.get(run.function_call_id or "")
-            if request is None:
-                return _result_of(name, answer, run, context)
-            given = await ask(request.hint or f"{name} needs an approval", json_or_text(request.payload))
-            confirmation = ToolConfirmation(hint=request.hint, confirmed=given.confirmed, payload=given.payload)
-        raise ToolError(f"{name} was not run: it requests one confirmation after the other.")
-
-    async def _once(
-        self, arguments: JsonObject, context: ToolContext, confirmation: ToolConfirmation | None
-    ) -> tuple[Any, AdkToolContext]:
-        call_id = context.call_id or "call"
+    `asks`: the tool always needs one, so that pegboard has asked before the call.
+    """
+    name, call_id = tool.name, context.call_id or "call"
+    confirmation = ToolConfirmation(confirmed=True) if asks else None
+    for _ in range(_MOST_REQUESTS):
         run = AdkToolContext(_invocation(context), function_call_id=call_id, tool_confirmation=confirmation)
-        if await self.tool.check_require_confirmation(arguments, run) is True:
-            if confirmation is None:
-                run.request_confirmation(hint="")
-                return None, run
-            if not confirmation.confirmed:
-                raise ToolError(f"{self.tool.name} was not run: it was not approved.")
-        return await self.tool.run_async(args={**arguments}, tool_context=run), run
+        needs_yes = await tool.check_require_confirmation(arguments, run) is True
+        if needs_yes and confirmation is not None and not confirmation.confirmed:
+            raise ToolError(f"{name} was not run: it was not approved.")
+        if needs_yes and confirmation is None:
+            answer = None
+            run.request_confirmation(hint="")
+        else:
+            answer = await tool.run_async(args={**arguments}, tool_context=run)
+        request = run.actions.requested_tool_confirmations.get(call_id)
+        if request is None:
+            return _result_of(name, answer, run, context)
+        hint, payload = request.hint or f"{name} needs an approval", json_or_text(request.payload)
+        given = await context.request_confirmation(hint, payload)
+        confirmation = ToolConfirmation(hint=request.hint, confirmed=given.confirmed, payload=given.payload)
+    raise ToolError(f"{name} was not run: it requests one confirmation after the other.")
 
 
 def _invocation(context: ReadonlyContext | ToolContext) -> InvocationContext:

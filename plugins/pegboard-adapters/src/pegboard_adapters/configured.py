@@ -21,7 +21,7 @@ class PeerSettings:
     """The table of one framework.
 
     Attributes:
-        tools: The places of its tools, each `"module:name"`: what `from_...` of its adapter takes.
+        tools: The places of its tools, each `"module:name"`, or a module: what `from_...` of its adapter takes.
         trust: The names of tools and packages that run unasked where they declare no harm.
     """
 
@@ -88,6 +88,21 @@ class ConfiguredToolset(ToolsetBase):
         module = self.name.replace("-", "_")
         convert = resolve_name(f"pegboard_adapters.{module}:from_{module}")
         try:
-            return convert(resolve_name(place), name=self.name, trust=trust)
+            return convert(_value_of(place), name=self.name, trust=trust)
         except (Exception, SystemExit) as error:  # noqa: BLE001  as above
             return Problem(f"{place}: {visible(cause_of(error))}", error=error)
+
+
+def _value_of(place: str) -> object:
+    """What a place names: `"module:name"`, or the module itself without a name.
+
+    Raises:
+        ModuleNotFoundError: The module isn't there, or imports another that isn't; the text says which of both.
+    """
+    module, colon, _ = place.partition(":")
+    try:
+        return resolve_name(place if colon else f"{place}:")  # which hides why a module can't be imported without it
+    except ModuleNotFoundError as error:
+        if error.name is None or f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise ModuleNotFoundError(f"{module} imports {error.name}, which isn't installed", name=error.name) from error

@@ -27,13 +27,19 @@ def text_of(item: Content) -> str | None:
     return item.data if isinstance(item.data, str) else None
 
 
+def media_of(item: Content) -> tuple[bytes, str]:
+    """The bytes and the MIME type of media and of a binary file: of a content without text."""
+    assert not isinstance(item, TextContent | LinkContent)
+    assert isinstance(item.data, bytes)
+    return item.data, item.mime_type or BINARY
+
+
 def _block(item: Content) -> JsonObject:
     if (text := text_of(item)) is not None:
         return {"type": "text", "text": text}
-    assert not isinstance(item, TextContent | LinkContent)
-    assert not isinstance(item.data, str)
+    data, mime_type = media_of(item)
     kind = "file" if isinstance(item, FileContent) else item.type
-    return {"type": kind, "base64": base64.b64encode(item.data).decode(), "mime_type": item.mime_type or BINARY}
+    return {"type": kind, "base64": base64.b64encode(data).decode(), "mime_type": mime_type}
 
 
 _MEDIA: Final = {"image": ImageContent, "audio": AudioContent}

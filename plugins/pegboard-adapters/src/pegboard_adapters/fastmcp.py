@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final
@@ -28,13 +28,13 @@ from pegboard import (
 )
 from pegboard.approval import Answer, PendingCall
 from pegboard.errors import log_failure
-from pegboard.json import digest_of, is_object, json_text
+from pegboard.json import is_object, json_text
 from pegboard.schema import validator_of
 from pegboard.text import visible
 from pegboard.tools import mapped_name
 from pegboard.typing import JsonObject
-from pegboard_adapters.incoming import KnownTools, convert_each
-from pegboard_adapters.outgoing import question_key, run_call
+from pegboard_adapters.incoming import KnownTools, Trust, convert_each
+from pegboard_adapters.outgoing import offer_each, question_digest, run_call
 from pegboard_adapters.peers import check_peer
 
 check_peer("fastmcp")
@@ -115,22 +115,20 @@ class _PegboardProvider(Provider):
         self._registry, self._context = registry, context
 
     async def _list_tools(self) -> Sequence[FastMCPTool]:
-        resolved, request = await self._resolved()
-        made = [_PegboardTool.of(tool, resolved, request) for tool in resolved if tool.spec.kind != "provider"]
-        return [tool for tool in made if tool is not None]
+        return await self._offered()
 
     async def _get_tool(self, name: str, version: Any = None) -> FastMCPTool | None:
-        resolved, request = await self._resolved()
-        tool = next((each for each in resolved if each.name == name and each.spec.kind != "provider"), None)
-        made = None if tool is None else _PegboardTool.of(tool, resolved, request)
-        return made if made is None or version is None or version.matches(made.version) else None
+        tools = await self._offered(name)
+        return next((tool for tool in tools if version is None or version.matches(tool.version)), None)
 
-    async def _resolved(self) -> tuple[ResolvedTools, ReadonlyContext]:
+    async def _offered(self, name: str | None = None) -> list[FastMCPTool]:
         try:
             request = self._context(get_context())
         except RuntimeError:  # listed outside of a request
             request = ReadonlyContext()
-        return await self._registry.resolve(request), request
+        resolved = await self._registry.resolve(request)
+        only = resolved if name is None else resolved.evolve(tools=[tool for tool in resolved if tool.name == name])
+        return offer_each(only, lambda tool: _PegboardTool.of(tool, resolved, request), "FastMCP")
 
 
 class _PegboardTool(FastMCPTool):
@@ -138,22 +136,18 @@ class _PegboardTool(FastMCPTool):
     _request: ReadonlyContext = PrivateAttr()
 
     @classmethod
-    def of(cls, tool: Tool, resolved: ResolvedTools, request: ReadonlyContext) -> FastMCPTool | None:
+    def of(cls, tool: Tool, resolved: ResolvedTools, request: ReadonlyContext) -> FastMCPTool:
         spec = tool.spec
         hints = {key: hint for key, hint in spec.annotations.to_json().items() if key != "editHint"}
-        try:
-            made = cls(
-                name=spec.name,
-                title=spec.title,
-                description=spec.description,
-                tags=set(spec.tags),
-                parameters=dict(spec.input_schema),
-                output_schema=None if spec.output_schema is None else dict(spec.output_schema),
-                annotations=McpAnnotations(**hints) if hints else None,
-            )
-        except Exception as error:  # noqa: BLE001  one tool doesn't affect the others
-            log_failure(f"{tool.name} can't be offered by FastMCP", error)
-            return None
+        made = cls(
+            name=spec.name,
+            title=spec.title,
+            description=spec.description,
+            tags=set(spec.tags),
+            parameters=dict(spec.input_schema),
+            output_schema=None if spec.output_schema is None else dict(spec.output_schema),
+            annotations=McpAnnotations(**hints) if hints else None,
+        )
         made._resolved, made._request = resolved, request
         return made
 
@@ -241,7 +235,7 @@ class _Asker:
         Raises:
             _QuestionError: It comes with the next request.
         """
-        key = digest_of([*question_key(pending)])
+        key = question_digest(pending)
         form = _form_of(pending)
         if key in self.given:
             return _answer_to(form, self.given[key])
@@ -287,7 +281,7 @@ def _answer_to(form: JsonObject | None, content: Any) -> Answer:
 # The tools of a FastMCP server in pegboard ----------------------------------------------------------------------------
 
 
-def from_fastmcp(server: FastMCP[Any], *, name: str = "fastmcp", trust: bool | Collection[str] = False) -> ToolsetBase:
+def from_fastmcp(server: FastMCP[Any], *, name: str = "fastmcp", trust: Trust = False) -> ToolsetBase:
     """The tools of a FastMCP server in this process as a toolset, for `registry.register`.
 
     The server runs from the first call on, in each event loop, until the toolset is closed; each call is a session of
@@ -305,7 +299,7 @@ def from_fastmcp(server: FastMCP[Any], *, name: str = "fastmcp", trust: bool | C
 
 
 class _ForeignToolset(ToolsetBase):
-    def __init__(self, name: str, server: FastMCP[Any], trust: bool | Collection[str]) -> None:
+    def __init__(self, name: str, server: FastMCP[Any], trust: Trust) -> None:
         self.name = name
         self._server, self._trust = server, trust
         self._known = KnownTools()
@@ -315,7 +309,7 @@ class _ForeignToolset(ToolsetBase):
         """The tools that the server lists now."""
         del context
         listed = await self._server.list_tools()
-        return self._known.same(convert_each(listed, self._tool_of, _name_of, self._trust))
+        return self._known.same(convert_each(listed, self._tool_of, self._trust))
 
     async def close(self) -> None:
         """Ends the server in this event loop; in others, it ends with them."""
@@ -391,10 +385,6 @@ class _ForeignToolset(ToolsetBase):
             finally:
                 call.cancel()
                 stop.cancel()
-
-
-def _name_of(tool: Any) -> str:
-    return tool.name
 
 
 async def _elicited(name: str, message: str, params: Any, context: ToolContext) -> ElicitResult:

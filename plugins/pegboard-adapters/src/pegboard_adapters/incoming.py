@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
+from typing import Any, Final, TypeAlias
 
 from attrs import evolve
 
@@ -14,7 +16,14 @@ from pegboard.text import visible
 from pegboard.threads import run_in_thread
 from pegboard.tools import json_or_text
 
-MOST_NAME = 80  # characters of a foreign name in a problem
+MOST_NAME: Final = 80  # characters of a foreign name in a problem
+Trust: TypeAlias = bool | Collection[str]
+
+
+def function_of(item: object) -> object:
+    """The function that a foreign tool calls, by the names that frameworks give it; the tool itself without one."""
+    functions = (getattr(item, name, None) for name in ("coroutine", "func", "function", "fn", "forward"))
+    return next(filter(callable, functions), item)
 
 
 class ForeignToolset(ToolsetBase):
@@ -24,27 +33,25 @@ class ForeignToolset(ToolsetBase):
         name: The toolset's name.
         items: The framework's tools.
         convert: Makes a `Tool` of one of them; called once for each, in a thread.
-        name_of: The name of one of them, for problems.
         trust: Whether their annotations are trusted, so that those that declare no harm run unasked; or the names of
             the tools and packages for which they are.
         expand: Gives the single items of one that may hold several, such as a module.
+        function_of: Gives the function that one of them calls, which tells its package.
     """
 
     def __init__(  # noqa: PLR0913  what differs between frameworks, all by name
         self,
         name: str,
         items: Iterable[object],
-        convert: Callable[[object], Tool],
-        name_of: Callable[[object], str],
+        convert: Callable[[Any], Tool],
         *,
-        trust: bool | Collection[str] = False,
-        expand: Callable[[object], Iterable[object]] | None = None,
+        trust: Trust = False,
+        expand: Callable[[object], Iterable[object]] = lambda item: [item],
+        function_of: Callable[[Any], object] = function_of,
     ) -> None:
         self.name = name
-        self._items = tuple(items)
-        self._expand = expand
-        self._convert, self._name_of = convert, name_of
-        self._trust = trust
+        self._items, self._expand = tuple(items), expand
+        self._convert, self._function_of, self._trust = convert, function_of, trust
         self._result: ToolsetResult | None = None
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
@@ -56,16 +63,14 @@ class ForeignToolset(ToolsetBase):
         return result
 
     def _convert_all(self) -> ToolsetResult:
-        if self._expand is None:
-            return convert_each(self._items, self._convert, self._name_of, self._trust)
         items: list[object] = []
         problems: list[Problem] = []
         for item in self._items:
             try:
                 items += self._expand(item)
             except Exception as error:  # noqa: BLE001  one foreign item doesn't affect the others
-                problems.append(item_problem(item, self._name_of, error))
-        result = convert_each(items, self._convert, self._name_of, self._trust)
+                problems.append(item_problem(item, error))
+        result = convert_each(items, self._convert, self._trust, self._function_of)
         return ToolsetResult([*result], [*problems, *result.problems])
 
 
@@ -84,9 +89,9 @@ class KnownTools:
 
 def convert_each(
     items: Iterable[object],
-    convert: Callable[[object], Tool],
-    name_of: Callable[[object], str],
-    trust: bool | Collection[str] = False,
+    convert: Callable[[Any], Tool],
+    trust: Trust = False,
+    function_of: Callable[[Any], object] = function_of,
 ) -> ToolsetResult:
     """The tools of foreign items with their origins, and a problem for each item that fails; as for the class."""
     tools: list[Tool] = []
@@ -94,34 +99,28 @@ def convert_each(
     for item in items:
         try:
             tool = convert(item)
-            tools.append(tool.evolve(origin=origin_of(item, tool, trust)))
+            source = source_of(function_of(item))
+            is_trusted = trust if isinstance(trust, bool) else not {tool.name, source}.isdisjoint(trust)
+            tools.append(tool.evolve(origin=evolve(tool.origin, source=source, trusted=is_trusted)))
         except Exception as error:  # noqa: BLE001  one foreign tool doesn't affect the others
-            problems.append(item_problem(item, name_of, error))
+            problems.append(item_problem(item, error))
     return ToolsetResult(tools, problems)
 
 
-def item_problem(item: object, name_of: Callable[[object], str], error: Exception) -> Problem:
-    """The problem of a foreign item that can't be offered; its name is the item's, or its class's where that fails."""
-    try:
-        name = name_of(item)
-    except Exception:  # noqa: BLE001  as above
-        name = type(item).__name__
-    name = visible(str(name))[:MOST_NAME]
+def item_problem(item: object, error: Exception) -> Problem:
+    """The problem of a foreign item that can't be offered; its name is the item's, or its class's where it has none."""
+    name: object = item if isinstance(item, str) else None
+    with suppress(Exception):  # reading an attribute may raise anything
+        own = getattr(item, "tool_def", item)  # Pydantic AI's
+        names = (getattr(own, each, None) for each in ("name", "tool_name", "__name__"))
+        name = name or next(filter(None, names), None)
+    name = visible(str(name or type(item).__name__))[:MOST_NAME]
     return Problem(f"tool {name!r}: {visible(cause_of(error))}", name, error=error)
 
 
-def origin_of(item: object, tool: Tool, trust: bool | Collection[str]) -> Origin:
-    """The origin of a foreign tool: its package as `source`, and whether it is trusted by its name or its package."""
-    source = source_of(item)
-    is_trusted = trust if isinstance(trust, bool) else bool({tool.name, source} & {*trust})
-    return evolve(tool.origin, source=source, trusted=is_trusted)
-
-
-def source_of(item: object) -> str | None:
-    """The distribution that an object's function or class comes from, or `None`: of the host's own modules."""
-    functions = (getattr(item, name, None) for name in ("coroutine", "func", "function", "fn", "forward"))
-    function = next(filter(callable, functions), item)
-    module = getattr(function, "__module__", None) or type(item).__module__
+def source_of(function: object) -> str | None:
+    """The distribution that a function comes from, or an object's class; `None`: of the host's own modules."""
+    module = getattr(function, "__module__", None) or type(function).__module__
     if not isinstance(module, str) or module in ("__main__", "builtins") or module not in sys.modules:
         return None
     names = {*_distributions().get(module.partition(".")[0], [])}
@@ -143,3 +142,9 @@ async def confirm(context: ToolContext, name: str, payload: object) -> None:
     """
     if not (await context.request_confirmation(f"{name} needs an approval", json_or_text(payload))).confirmed:
         raise ToolError(f"{name} was not run: it was not approved.")
+
+
+def invalid_arguments(name: str, faults: Iterable[Mapping[str, Any]]) -> ToolError:
+    """The error of arguments that only a framework's own validation by Pydantic refuses, by its faults."""
+    texts = (f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in faults)
+    return ToolError(f"{name} was not run, as its arguments are invalid: {'; '.join(texts)}")

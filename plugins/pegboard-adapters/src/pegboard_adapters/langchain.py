@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, get_args, get_origin, get_type_hints
@@ -14,8 +14,8 @@ from pegboard.approval import Answer, PendingCall
 from pegboard.tools import json_or_text, mapped_name
 from pegboard.typing import JsonObject
 from pegboard_adapters.content import blocks_of, content_of
-from pegboard_adapters.incoming import ForeignToolset
-from pegboard_adapters.outgoing import answer_of, question_of, run_call, run_call_sync, without_references
+from pegboard_adapters.incoming import ForeignToolset, Trust, invalid_arguments
+from pegboard_adapters.outgoing import answer_of, offer_each, question_of, run_call, run_call_sync, without_references
 from pegboard_adapters.peers import check_peer
 
 check_peer("langchain")
@@ -42,21 +42,22 @@ def _text(value: object) -> str | None:
 
 
 def to_langchain(
-    resolved: ResolvedTools, *, context: Callable[[RunnableConfig], ReadonlyContext] = context_of
+    resolved: ResolvedTools, *, context: Callable[[RunnableConfig], ReadonlyContext] | None = None
 ) -> list[BaseTool]:
     """Pegboard's tools as LangChain tools, for `create_agent`, `bind_tools` and LangGraph's `ToolNode`.
 
     A call that asks interrupts the graph, if it has a checkpointer; resume it with `True`, `False` or an answer's JSON
-    (`{"answer": "reject", "feedback": "..."}`). Without one it is denied, unless the registry has an approver.
+    (`{"answer": "reject", "feedback": "..."}`). Without one it is denied, unless the registry has an approver. A tool
+    that LangChain refuses is left out, with an entry in the log.
 
     Args:
         resolved: The tools to offer, of `await registry.resolve()`.
-        context: The context of a run.
+        context: The context of a run; by default its `thread_id` is the session, its `user_id` the user.
 
     Raises:
         ValueError: No registry has resolved these tools.
     """
-    return [_PegboardTool.of(tool, resolved, context) for tool in resolved if tool.spec.kind != "provider"]
+    return offer_each(resolved, lambda tool: _PegboardTool.of(tool, resolved, context or context_of), "LangChain")
 
 
 class _PegboardTool(BaseTool):
@@ -130,7 +131,7 @@ def _blocks(result: ToolResult) -> str | list[str | JsonObject]:
 
 
 def from_langchain(
-    tools: Iterable[BaseTool] | BaseTool, *, name: str = "langchain", trust: bool | Collection[str] = False
+    tools: Iterable[BaseTool] | BaseTool, *, name: str = "langchain", trust: Trust = False
 ) -> ForeignToolset:
     """LangChain tools as a toolset, for `registry.register`.
 
@@ -143,11 +144,7 @@ def from_langchain(
         trust: Whether they run unasked where they declare no harm; or the names of tools and packages that do.
     """
     items = [tools] if isinstance(tools, BaseTool) else tools  # which pydantic would iterate by its fields
-    return ForeignToolset(name, items, _tool_of, _name_of, trust=trust)
-
-
-def _name_of(tool: Any) -> str:
-    return tool.name
+    return ForeignToolset(name, items, _tool_of, trust=trust)
 
 
 def _tool_of(tool: Any) -> Tool:
@@ -200,8 +197,7 @@ def _errors(tool: BaseTool) -> Iterator[None]:
     except ValidationError as error:
         if error.title != getattr(tool.get_input_schema(), "__name__", ""):
             raise
-        faults = [f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in error.errors()]
-        raise ToolError(f"{tool.name} was not run, as its arguments are invalid: {'; '.join(faults)}") from error
+        raise invalid_arguments(tool.name, error.errors()) from error
 
 
 def _result_of(answer: Any, context: ToolContext) -> ToolResult:

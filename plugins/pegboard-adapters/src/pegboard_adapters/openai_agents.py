@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from functools import partial
+from inspect import getclosurevars, isfunction
 from typing import Any, Final
 
 from pegboard import Once, ReadonlyContext, ResolvedTools, Tool, ToolContext, ToolError, ToolResult
 from pegboard.approval import Answer, PendingCall
 from pegboard.callbacks import maybe_await
-from pegboard.errors import log_failure
 from pegboard.json import json_text
-from pegboard.tools import BINARY, Content, mapped_name
+from pegboard.tools import Content, mapped_name
 from pegboard.typing import JsonObject
-from pegboard_adapters.content import content_of, text_of
-from pegboard_adapters.incoming import ForeignToolset, confirm
-from pegboard_adapters.outgoing import registry_of, run_call
+from pegboard_adapters.content import content_of, media_of, text_of
+from pegboard_adapters.incoming import ForeignToolset, Trust, confirm
+from pegboard_adapters.outgoing import offer_each, registry_of, run_call
 from pegboard_adapters.peers import check_peer
 
 check_peer("openai-agents")
@@ -50,16 +50,8 @@ def to_openai_agents(
     Raises:
         ValueError: No registry has resolved these tools.
     """
-    registry_of(resolved)
-    tools: list[FunctionTool] = []
-    for tool in resolved:
-        if tool.spec.kind == "provider":
-            continue
-        try:
-            tools.append(_function_tool(tool, resolved, context or context_of))
-        except Exception as error:  # noqa: BLE001  one tool doesn't affect the others
-            log_failure(f"{tool.name} can't be offered to the OpenAI Agents SDK", error)
-    return tools
+    offer = partial(_function_tool, resolved=resolved, context=context or context_of)
+    return offer_each(resolved, offer, "the OpenAI Agents SDK")
 
 
 def _function_tool(
@@ -112,8 +104,7 @@ def _output(result: ToolResult) -> Any:
 def _part(item: Content) -> Any:
     if (text := text_of(item)) is not None:
         return ToolOutputText(text=text)
-    data: bytes = getattr(item, "data", b"")
-    mime_type = getattr(item, "mime_type", None) or BINARY
+    data, mime_type = media_of(item)
     url = f"data:{mime_type};base64,{base64.b64encode(data).decode()}"
     if item.type == "image":
         return ToolOutputImage(image_url=url)
@@ -128,7 +119,7 @@ def from_openai_agents(
     *,
     name: str = "openai-agents",
     context: Callable[[ToolContext], object] | None = None,
-    trust: bool | Collection[str] = False,
+    trust: Trust = False,
 ) -> ForeignToolset:
     """Function tools of the Agents SDK as a toolset, for `registry.register`.
 
@@ -141,11 +132,14 @@ def from_openai_agents(
         trust: Whether they run unasked where they declare no harm; or the names of tools and packages that do.
     """
     items = [tools] if isinstance(tools, FunctionTool) else tools
-    return ForeignToolset(name, items, partial(_tool_of, context or (lambda call: call.request)), _name_of, trust=trust)
+    convert = partial(_tool_of, context or (lambda call: call.request))
+    return ForeignToolset(name, items, convert, trust=trust, function_of=_function_of)
 
 
-def _name_of(tool: Any) -> str:
-    return tool.name
+def _function_of(tool: FunctionTool) -> object:
+    """The function of a tool, which the SDK has only in a closure."""
+    invoke = getattr(tool.on_invoke_tool, "_invoke_tool_impl", tool.on_invoke_tool)
+    return getclosurevars(invoke).nonlocals.get("the_func", invoke) if isfunction(invoke) else invoke
 
 
 def _tool_of(context: Callable[[ToolContext], object], tool: Any) -> Tool:

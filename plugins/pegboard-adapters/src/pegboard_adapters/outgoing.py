@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from attrs import define, evolve, field
 
-from pegboard import Always, Later, Once, ReadonlyContext, Reject, ResolvedTools, ToolContext, ToolRegistry, ToolResult
+from pegboard import (
+    Always,
+    Later,
+    Once,
+    ReadonlyContext,
+    Reject,
+    ResolvedTools,
+    Tool,
+    ToolContext,
+    ToolRegistry,
+    ToolResult,
+)
 from pegboard.approval import Answer, ApprovalRequest, PendingCall, answer_from_json
 from pegboard.callbacks import maybe_await
-from pegboard.errors import PendingError
+from pegboard.errors import PendingError, log_failure
 from pegboard.json import digest_of, is_object
 from pegboard.schema import References, mapped
 from pegboard.typing import JsonObject, JsonSchema
 
+_T = TypeVar("_T")
 Arguments: TypeAlias = str | Mapping[str, Any]
 
 _MOST_QUESTIONS: Final = 20  # of one call
@@ -32,6 +44,26 @@ def registry_of(resolved: ResolvedTools) -> ToolRegistry:
         text = "these tools have no registry that runs them; take those of `await registry.resolve()`"
         raise ValueError(text)  # noqa: TRY004  the host has made them by hand
     return resolved.registry
+
+
+def offer_each(resolved: ResolvedTools, offer: Callable[[Tool], _T], framework: str) -> list[_T]:
+    """What a framework is offered for each tool; one that it refuses is left out, with an entry in the log.
+
+    Tools that a provider runs are left out, too.
+
+    Raises:
+        ValueError: No registry resolved them.
+    """
+    registry_of(resolved)
+    offered: list[_T] = []
+    for tool in resolved:
+        if tool.spec.kind == "provider":
+            continue
+        try:
+            offered.append(offer(tool))
+        except Exception as error:  # noqa: BLE001  one tool doesn't affect the others
+            log_failure(f"{tool.name} can't be offered to {framework}", error)
+    return offered
 
 
 async def run_call(  # noqa: PLR0913  what a framework knows of a call

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,12 +21,12 @@ from pegboard import (
     ToolsetResult,
 )
 from pegboard.approval import Answer, PendingCall
-from pegboard.tools import BINARY, Content, json_or_text, mapped_name
+from pegboard.tools import Content, json_or_text, mapped_name
 from pegboard.toolsets.predicates import Where
 from pegboard.typing import JsonObject
-from pegboard_adapters.content import content_of, text_of
-from pegboard_adapters.incoming import KnownTools, confirm, convert_each
-from pegboard_adapters.outgoing import question_key, question_of, run_call
+from pegboard_adapters.content import content_of, media_of, text_of
+from pegboard_adapters.incoming import KnownTools, Trust, confirm, convert_each, invalid_arguments
+from pegboard_adapters.outgoing import offer_each, question_key, question_of, run_call
 from pegboard_adapters.peers import check_peer
 
 check_peer("pydantic-ai")
@@ -91,22 +91,23 @@ class _PegboardToolset(AbstractToolset[Any]):
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         resolved = await self._registry.resolve(self._context(ctx), where=self._where)
-        return {
-            tool.name: _OfferedTool(
+
+        def offer(tool: Tool) -> _OfferedTool:
+            definition = ToolDefinition(
+                name=tool.name,
+                description=tool.spec.description,
+                parameters_json_schema=dict(tool.spec.input_schema),
+                strict=tool.spec.strict,
+            )
+            return _OfferedTool(
                 toolset=self,
-                tool_def=ToolDefinition(
-                    name=tool.name,
-                    description=tool.spec.description,
-                    parameters_json_schema=dict(tool.spec.input_schema),
-                    strict=tool.spec.strict,
-                ),
+                tool_def=definition,
                 max_retries=_MOST_RETRIES,
                 args_validator=_ANY,
                 resolved=resolved,
             )
-            for tool in resolved
-            if tool.spec.kind != "provider"
-        }
+
+        return {tool.tool_def.name: tool for tool in offer_each(resolved, offer, "Pydantic AI")}
 
     async def call_tool(self, name: str, tool_args: JsonObject, ctx: RunContext[Any], tool: ToolsetTool[Any]) -> Any:
         assert isinstance(tool, _OfferedTool)
@@ -143,10 +144,10 @@ def _returned(result: ToolResult) -> Any:
 
 
 def _part(item: Content) -> Any:
-    data = getattr(item, "data", None)
-    if isinstance(data, bytes):
-        return BinaryContent(data, media_type=item.mime_type or BINARY)
-    return text_of(item)
+    if (text := text_of(item)) is not None:
+        return text
+    data, mime_type = media_of(item)
+    return BinaryContent(data, media_type=mime_type)
 
 
 # Pydantic AI's tools in pegboard --------------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ def from_pydantic_ai(
     *,
     name: str = "pydantic-ai",
     deps: object = None,
-    trust: bool | Collection[str] = False,
+    trust: Trust = False,
 ) -> ToolsetBase:
     """A toolset of Pydantic AI as one of pegboard, for `registry.register`.
 
@@ -173,7 +174,7 @@ def from_pydantic_ai(
 
 
 class _ForeignToolset(ToolsetBase):
-    def __init__(self, name: str, toolset: AbstractToolset[Any], deps: Any, trust: bool | Collection[str]) -> None:
+    def __init__(self, name: str, toolset: AbstractToolset[Any], deps: Any, trust: Trust) -> None:
         self.name = name
         self._toolset, self._deps, self._trust = toolset, deps, trust
         self._entered: AsyncExitStack | None = None
@@ -181,7 +182,7 @@ class _ForeignToolset(ToolsetBase):
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         offered = await self._offered(self._run(context))
-        return self._known.same(convert_each(offered.values(), self._tool_of, _name_of, self._trust))
+        return self._known.same(convert_each(offered.values(), self._tool_of, self._trust, _function_of))
 
     async def close(self) -> None:
         if self._entered is not None:
@@ -198,8 +199,8 @@ class _ForeignToolset(ToolsetBase):
         run = RunContext[Any](deps=deps, model=TestModel(), usage=RunUsage())
         return replace(run, conversation_id=context.session, run_id=context.invocation, **facts)
 
-    def _tool_of(self, item: Any) -> Tool:
-        definition: ToolDefinition = item.tool_def
+    def _tool_of(self, tool: ToolsetTool[Any]) -> Tool:
+        definition = tool.tool_def
         return Tool.from_schema(
             mapped_name(definition.name),
             definition.parameters_json_schema,
@@ -238,12 +239,13 @@ def _errors(name: str) -> Iterator[None]:
             f"{name} was not run: its result would come from outside, which isn't possible here."
         ) from error
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in error.errors()]
-        raise ToolError(f"{name} was not run, as its arguments are invalid: {'; '.join(faults)}") from error
+        raise invalid_arguments(name, error.errors()) from error
 
 
-def _name_of(item: Any) -> str:
-    return item.tool_def.name
+def _function_of(tool: Any) -> object:
+    """The function of a `FunctionToolset`'s tool; of others, the toolset tells the package."""
+    call = getattr(getattr(tool, "call_func", None), "__self__", None)
+    return getattr(call, "function", None) or tool.toolset
 
 
 def _result_of(answer: Any) -> ToolResult:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import io
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from keyword import iskeyword
 from typing import Any, Final
 
 from pegboard import ReadonlyContext, ResolvedTools, Tool, ToolError, ToolResult
-from pegboard.errors import log_failure, operator_log
-from pegboard.tools import BINARY, Content, mapped_name
+from pegboard.tools import Content, mapped_name
 from pegboard.typing import JsonObject, JsonSchema
-from pegboard_adapters.content import content_of, text_of
-from pegboard_adapters.incoming import ForeignToolset
-from pegboard_adapters.outgoing import registry_of, run_call_sync, without_references
+from pegboard_adapters.content import content_of, media_of, text_of
+from pegboard_adapters.incoming import ForeignToolset, Trust
+from pegboard_adapters.outgoing import offer_each, run_call_sync, without_references
 from pegboard_adapters.peers import check_peer
 
 check_peer("smolagents")
@@ -47,20 +46,16 @@ def to_smolagents(
     Raises:
         ValueError: No registry has resolved these tools.
     """
-    registry_of(resolved)
-    tools: dict[str, SmolTool] = {}
-    for tool in resolved:
-        if tool.spec.kind == "provider":
-            continue
-        try:
-            offered = _PegboardTool(tool, resolved, context if callable(context) else lambda: context)
-        except Exception as error:  # noqa: BLE001  one tool doesn't affect the others
-            log_failure(f"{tool.name} can't be offered to smolagents", error)
-            continue
-        if offered.name in tools:
-            operator_log().warning("%s isn't offered to smolagents: another is %s, too", tool.name, offered.name)
-        tools.setdefault(offered.name, offered)
-    return [*tools.values()]
+    names: set[str] = set()
+
+    def offer(tool: Tool) -> SmolTool:
+        offered = _PegboardTool(tool, resolved, context if callable(context) else lambda: context)
+        if offered.name in names:
+            raise ValueError(f"another tool is {offered.name}, too")
+        names.add(offered.name)
+        return offered
+
+    return offer_each(resolved, offer, "smolagents")
 
 
 class _PegboardTool(SmolTool):
@@ -143,8 +138,7 @@ def _value_of(result: ToolResult) -> Any:
 def _part(item: Content) -> Any:
     if (text := text_of(item)) is not None:
         return text
-    data: bytes = getattr(item, "data", b"")
-    mime_type = getattr(item, "mime_type", None) or BINARY
+    data, mime_type = media_of(item)
     if mime_type.startswith("image/"):
         with suppress(Exception):  # what Pillow can't read is only named
             return Image.open(io.BytesIO(data))
@@ -155,7 +149,7 @@ def _part(item: Content) -> Any:
 
 
 def from_smolagents(
-    tools: Iterable[object] | SmolTool, *, name: str = "smolagents", trust: bool | Collection[str] = False
+    tools: Iterable[object] | SmolTool, *, name: str = "smolagents", trust: Trust = False
 ) -> ForeignToolset:
     """Tools of smolagents as a toolset, for `registry.register`.
 
@@ -167,11 +161,7 @@ def from_smolagents(
         trust: Whether they run unasked where they declare no harm; or the names of tools and packages that do.
     """
     items = [tools] if isinstance(tools, SmolTool) else getattr(tools, "tools", tools)
-    return ForeignToolset(name, items, _tool_of, _name_of, trust=trust)
-
-
-def _name_of(tool: Any) -> str:
-    return tool.name
+    return ForeignToolset(name, items, _tool_of, trust=trust)
 
 
 def _tool_of(tool: Any) -> Tool:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from copy import deepcopy
 from functools import partial
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from pegboard import REMOVED, ReadonlyContext, ResolvedTools, Tool, ToolContext, ToolError, ToolResult
 from pegboard.approval import Answer, PendingCall
 from pegboard.json import json_text
-from pegboard.tools import BINARY, Content, json_or_text, mapped_name
+from pegboard.tools import Content, json_or_text, mapped_name
 from pegboard.typing import JsonObject
-from pegboard_adapters.content import content_of, text_of
-from pegboard_adapters.incoming import ForeignToolset
-from pegboard_adapters.outgoing import answer_of, question_digest, question_of, registry_of, run_call
+from pegboard_adapters.content import content_of, media_of, text_of
+from pegboard_adapters.incoming import ForeignToolset, Trust
+from pegboard_adapters.outgoing import answer_of, offer_each, question_digest, question_of, run_call
 from pegboard_adapters.peers import check_peer
 
 check_peer("strands")
@@ -51,7 +51,7 @@ def context_of(state: Mapping[str, Any]) -> ReadonlyContext:
 
 
 def to_strands(
-    resolved: ResolvedTools, *, context: Callable[[Mapping[str, Any]], ReadonlyContext] = context_of
+    resolved: ResolvedTools, *, context: Callable[[Mapping[str, Any]], ReadonlyContext] | None = None
 ) -> list[AgentTool]:
     """Pegboard's tools as tools of Strands: `Agent(..., tools=to_strands(resolved))`.
 
@@ -61,13 +61,12 @@ def to_strands(
 
     Args:
         resolved: The tools to offer, of `await registry.resolve()`.
-        context: The context of an invocation, from its state.
+        context: The context of an invocation, from its state; by default its `context`, or user and session.
 
     Raises:
         ValueError: No registry has resolved these tools.
     """
-    registry_of(resolved)
-    return [_PegboardTool(tool, resolved, context) for tool in resolved if tool.spec.kind != "provider"]
+    return offer_each(resolved, lambda tool: _PegboardTool(tool, resolved, context or context_of), "Strands")
 
 
 _END: Final = object()
@@ -151,8 +150,7 @@ def _block(item: Content) -> JsonObject:
     """A content as Strands's: a text, an image or a document; of other media a note."""
     if (text := text_of(item)) is not None:
         return {"text": text}
-    data: bytes = getattr(item, "data", b"")
-    mime_type = getattr(item, "mime_type", None) or BINARY
+    data, mime_type = media_of(item)
     if mime_type in _IMAGES:
         return {"image": {"format": _IMAGES[mime_type], "source": {"bytes": data}}}
     if mime_type in _DOCUMENTS:
@@ -163,9 +161,7 @@ def _block(item: Content) -> JsonObject:
 # Strands's tools in pegboard ------------------------------------------------------------------------------------------
 
 
-def from_strands(
-    tools_or_modules: object, *, name: str = "strands", trust: bool | Collection[str] = False
-) -> ForeignToolset:
+def from_strands(tools_or_modules: object, *, name: str = "strands", trust: Trust = False) -> ForeignToolset:
     """Tools of Strands as a toolset, for `registry.register`.
 
     They get an agent without a model that has the session's state; their interrupts are questions.
@@ -178,37 +174,27 @@ def from_strands(
     """
     is_one = isinstance(tools_or_modules, AgentTool | ModuleType | str) or not isinstance(tools_or_modules, Iterable)
     items: Any = [tools_or_modules] if is_one else tools_or_modules
-    return ForeignToolset(name, items, _tool_of, _name_of, trust=trust, expand=_items)
+    return ForeignToolset(name, items, _tool_of, trust=trust, expand=_tools_of, function_of=_function_of)
 
 
-@frozen
-class _Item:
-    tool: AgentTool
-    function: object  # its own, which tells its package
+def _function_of(tool: AgentTool) -> object:
+    return getattr(tool, "_tool_func", tool)
 
 
-def _items(item: object) -> Iterator[_Item]:
+def _tools_of(item: object) -> Iterable[AgentTool]:
     if isinstance(item, str):
         try:
-            tools = load_tool_from_string(item)
+            return load_tool_from_string(item)
         except AttributeError as error:  # which hides the name of a module that isn't installed
             raise error.__cause__ or error from None
-    elif isinstance(item, ModuleType):
-        tools = load_tools_from_module(item, item.__name__.rpartition(".")[2])
-    elif isinstance(item, AgentTool):
-        tools = [item]
-    else:
-        raise TypeError(f"it is no tool of Strands, but of type {type(item).__name__}")
-    yield from (_Item(tool, getattr(tool, "_tool_func", tool)) for tool in tools)
+    if isinstance(item, ModuleType):
+        return load_tools_from_module(item, item.__name__.rpartition(".")[2])
+    if isinstance(item, AgentTool):
+        return [item]
+    raise TypeError(f"it is no tool of Strands, but of type {type(item).__name__}")
 
 
-def _name_of(item: Any) -> str:
-    tool = getattr(item, "tool", item)
-    return tool if isinstance(tool, str) else getattr(tool, "tool_name", None) or tool.__name__
-
-
-def _tool_of(item: Any) -> Tool:
-    tool: AgentTool = item.tool
+def _tool_of(tool: AgentTool) -> Tool:
     spec = tool.tool_spec
     schema = spec["inputSchema"]
     schema = schema["json"] if isinstance(schema.get("json"), Mapping) else schema

@@ -549,7 +549,7 @@ def test_one_that_cannot_be_offered_affects_only_itself() -> None:
 
     offered = asyncio.run(from_adk([google_search, Broken(), "no tool", count, double]).tools(ANN))
     assert [each.name for each in offered] == ["double"]
-    assert sorted(str(problem.tool) for problem in offered.problems) == ["Broken", "count", "google_search", "str"]
+    assert sorted(str(problem.tool) for problem in offered.problems) == ["Broken", "count", "google_search", "no tool"]
 
 
 def test_they_ask_unless_they_are_trusted() -> None:

@@ -326,7 +326,7 @@ def test_one_that_fastmcp_refuses_is_left_out(
     names = asyncio.run(main())
     assert "add" in names
     assert not {"delete", "web"} & {*names}
-    assert "delete can't be offered by FastMCP" in caplog.text
+    assert "delete can't be offered to FastMCP" in caplog.text
 
 
 def test_progress_that_cannot_be_sent_does_not_affect_the_result(

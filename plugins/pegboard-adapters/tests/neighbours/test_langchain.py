@@ -352,7 +352,7 @@ def test_one_that_cannot_be_offered_affects_only_itself() -> None:
 
     result = asyncio.run(from_langchain([odd, "no tool", fine], name="lc").tools(ReadonlyContext()))
     assert [each.name for each in result] == ["fine"]
-    assert [problem.tool for problem in result.problems] == ["odd", "str"]
+    assert [problem.tool for problem in result.problems] == ["odd", "no tool"]
     assert "injected" in result.problems[0].cause
 
 

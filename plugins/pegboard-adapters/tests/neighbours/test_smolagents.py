@@ -309,7 +309,7 @@ def test_their_errors_are_theirs_and_crashes_stay_hidden() -> None:
 def test_one_that_cannot_be_offered_affects_only_itself() -> None:
     result = asyncio.run(from_smolagents(["no tool", shout]).tools(ANN))
     assert [each.name for each in result] == ["shout"]
-    assert [problem.tool for problem in result.problems] == ["str"]
+    assert [problem.tool for problem in result.problems] == ["no tool"]
 
 
 def test_they_ask_unless_they_are_trusted() -> None:
