@@ -8,7 +8,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import distributions, version
+from functools import cache
+from importlib.metadata import entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -99,12 +100,17 @@ class Package:
         """
         facts = [
             self.version,
-            version("llm"),
+            _llm_version(),
             sys.version,
             stamp(self.source),
             [[each, *_files(each)] for each in specs],
         ]
         return digest_of(facts)
+
+
+@cache
+def _llm_version() -> str:
+    return version("llm")
 
 
 def stamp(path: str | Path | None) -> str:
@@ -132,11 +138,11 @@ def _files(spec: str) -> list[str]:
 def find_packages() -> list[Package]:
     """The installed plugins of llm, but for this package; of two versions of a distribution, the first on the path."""
     found: dict[str, list[tuple[str, str, str, str]]] = {}
-    for distribution in distributions():
-        name: Any = distribution.metadata["Name"]
-        if isinstance(name, str) and normalised(name) not in found and normalised(name) != _OWN:
-            entries = [each for each in distribution.entry_points if each.group == "llm"]
-            found[normalised(name)] = [(name, distribution.version, each.name, each.value) for each in entries]
+    for each in entry_points(group="llm"):
+        owner = each.dist
+        name: Any = None if owner is None else owner.metadata["Name"]
+        if owner is not None and isinstance(name, str) and normalised(name) != _OWN:
+            found.setdefault(normalised(name), []).append((name, owner.version, each.name, each.value))
     return [
         Package(*facts, facts[0] if len(entries) == 1 else f"{facts[0]} ({facts[2]})", _source(facts[3]))
         for _, entries in sorted(found.items())

@@ -113,10 +113,10 @@ class LlmToolset(ToolsetBase):
 
     def _load_missing(self) -> None:
         """Loads the packages that aren't known, each in a child process, a few at a time."""
-        packages = self._packages()
-        missing = [each for each in packages if Cache().get(each, self.settings) is None]
+        known = self.packages()
+        missing = [package for package, facts in known if facts is None]
         if missing:
-            asyncio.run(_load_all(missing, packages, self.settings))
+            asyncio.run(_load_all(missing, [package for package, _ in known], self.settings))
             Cache().touch(create=False)
             for function in tuple(self._changed) if self._listing is not None else ():
                 function()
