@@ -566,7 +566,7 @@ FIGURES = (
         dearest_refusal,
         "8 x a bare call",
         8,
-        held="by leaving parts out (the table below): finding the problems with their paths, and wording them, is most "
-        "of it",
+        held="by leaving parts out (the table below): finding the problems with their paths, and wording them, is "
+        "half of it, the call itself the rest",
     ),
 )

@@ -29,7 +29,9 @@ def path_text(path: Sequence[str | int]) -> str:
     """A path in Python notation: names joined by dots, positions and other names in brackets."""
     text = ""
     for step in path:
-        if isinstance(step, str) and step.isidentifier() and len(step) <= _MOST_SHOWN:
+        if type(step) is int:
+            text += f"[{step}]"
+        elif isinstance(step, str) and step.isidentifier() and len(step) <= _MOST_SHOWN:
             text += f".{step}" if text else step
         else:
             text += f"[{short_json(step)}]"

@@ -4,6 +4,7 @@ import asyncio
 import copy
 import itertools
 import json
+import sys
 import threading
 from collections import OrderedDict, UserDict, defaultdict
 from collections.abc import Mapping
@@ -961,6 +962,32 @@ def test_arguments_that_a_heavy_schema_cannot_judge_in_good_time_are_refused_at_
     result = send(tool, {"text": "ab" * 300_000}).result
     assert result.kind == "invalid_arguments"
     assert "too large for its schema; send at most" in result.text
+
+
+def test_a_refusal_looks_at_nothing_that_no_schema_describes(make):
+    """What was parsed is JSON: it enters the same functions, however much was sent."""
+    registry = ToolRegistry()
+    registry.register(make(never, schema={"type": "object", "required": ["missing"]}))
+    entered = []
+
+    def profile(frame, event, _):
+        if event == "call" and frame.f_globals.get("__name__", "").startswith("pegboard."):
+            entered.append(frame.f_code.co_qualname)
+
+    async def refuse(text):
+        sys.setprofile(profile)
+        try:
+            return await registry.call("probe", text)
+        finally:
+            sys.setprofile(None)
+
+    def functions_of(items):
+        entered.clear()
+        assert asyncio.run(refuse(json.dumps({"given": ["x"] * items}))).kind == "invalid_arguments"
+        return entered.copy()
+
+    functions_of(1)  # imports and compiles
+    assert functions_of(100) == functions_of(1) != []
 
 
 # What is converted, and what not --------------------------------------------------------------------------------------

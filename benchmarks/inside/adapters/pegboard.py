@@ -79,7 +79,7 @@ def other_parts(work):
     from workload import MISTAKES
 
     from pegboard import Tool, ToolRegistry
-    from pegboard.schema import References, messages, validator
+    from pegboard.schema import References, messages
     from pegboard.tools import tool
     from pegboard_clients.dialects import Dialect
     from pegboard_google.gemini import Gemini
@@ -119,7 +119,6 @@ def other_parts(work):
         "refusing a wrong type inside": (
             refuse,
             {
-                "whether it is JSON": (validator, "located_problems", lambda _: ()),
                 "finding the problems": (messages.SchemaSearch, "problems", lambda *_: problems),
                 "finding and wording the problems": (messages, "explained", lambda *_: found),
             },

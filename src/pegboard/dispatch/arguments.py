@@ -219,9 +219,7 @@ async def validate(
     Raises:
         CallError: `invalid_arguments`, with every problem; `tool_failure`, if the tool's check takes too long.
     """
-    # The fast check is for plain JSON only.
-    is_valid = parsed and tool.validator.accepts(arguments)
-    problems = () if is_valid else tool.validator.problems(arguments)
+    problems = tool.validator.problems(arguments, is_json=parsed)
     if problems and _coerces(tool, state.settings.limits):
         converted = coerced(tool, arguments)
         if converted is not None:

@@ -126,8 +126,9 @@ class SchemaSearch:
         if is_right and applied.isdisjoint(schema):
             return ()
         wrong = {} if is_right else {each.kind.name: each.kind.value for each in judge.iter_errors(value)}
-        if not wrong.keys().isdisjoint(_WHOLE):
-            return (_mismatch(next(each for each in _WHOLE if each in wrong), schema, value),)
+        for keyword in _WHOLE if wrong else ():
+            if keyword in wrong:
+                return (_mismatch(keyword, schema, value),)
         found: list[_Problem] = []
         self._seen[pair] = value, ()  # while it isn't known
         try:
@@ -167,12 +168,12 @@ class SchemaSearch:
         return self.references.legacy and "$ref" in schema
 
     def _search(self, wrong: JsonObject, applied: Collection[str], schema: JsonSchema, value: Any) -> _Found:
+        of_parts = self._apply_to_object if applied is _TO_OBJECT else self._apply_to_array
         for keyword, rule in [("$ref", schema["$ref"])] if self._is_hidden(schema) else schema.items():
             if keyword in wrong:
                 yield _Problem((), _own_reason(keyword, wrong[keyword], value))
             elif keyword in applied:
                 self.pay(len(rule) if type(rule) in (dict, list) else 1)
-                of_parts = self._apply_to_object if is_object(value) else self._apply_to_array
                 yield from (self._apply if keyword in _TO_ANY else of_parts)(keyword, rule, schema, value)
 
     def _apply(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> _Found:
@@ -200,24 +201,29 @@ class SchemaSearch:
     def _apply_to_object(self, keyword: str, rule: Any, schema: JsonSchema, value: JsonObject) -> _Found:  # noqa: C901, PLR0912  (by keyword)
         match keyword:
             case "required":
-                yield from (_Problem((name,), _MISSING) for name in rule if name not in value)
+                for name in rule:
+                    if name not in value:
+                        yield _Problem((name,), _MISSING)
             case "properties":
-                for name in (name for name in rule if name in value):
-                    yield from self._below(rule[name], value[name], name)
+                for name, part in rule.items():
+                    if name in value and (found := self.problems(part, value[name])):
+                        yield from _below(name, found)
             case "patternProperties":
                 for pattern, part in rule.items():
                     self.pay(len(value))
                     for name in _matching([pattern], value):
-                        yield from self._below(part, value[name], name)
+                        yield from _below(name, self.problems(part, value[name]))
             case "additionalProperties":
                 known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
                 self.pay(len(value) * (1 + len(patterns)))
-                named = {*known, *_matching(patterns, value)}
-                for name in [name for name in value if name not in named]:
+                named = {*known, *_matching(patterns, value)} if patterns else known
+                for name in value:
+                    if name in named:
+                        continue
                     if rule is False:
                         yield _Problem((name,), _unknown_key(list(known)))
                     else:
-                        yield from self._below(rule, value[name], name)
+                        yield from _below(name, self.problems(rule, value[name]))
             case "propertyNames":
                 for name in value:
                     for found in self.problems(rule, name):
@@ -239,16 +245,17 @@ class SchemaSearch:
                 yield _Problem((), f"must contain {limit} {count_text(count, 'matching item')}, got {fitting}")
         elif is_array(rule):  # `prefixItems`, and `items` of drafts 4 to 7
             for index, part in enumerate(rule[: len(value)]):
-                yield from self._below(part, value[index], index)
+                yield from _below(index, self.problems(part, value[index]))
         else:  # of the items behind those that have their own schemas
             first: Any = schema.get("prefixItems", []) if keyword == "items" else schema.get("items")
             for index in range(len(first), len(value)) if is_array(first) else ():
-                yield from self._below(rule, value[index], index)
+                if found := self.problems(rule, value[index]):
+                    yield from _below(index, found)
 
-    def _below(self, schema: JsonSchema | bool, value: Any, step: str | int) -> Sequence[_Problem]:
-        """The problems of a part of the value, with paths from the whole."""
-        found = self.problems(schema, value)
-        return found and [_Problem((step, *path), reason, wanted) for path, reason, wanted in found]
+
+def _below(step: str | int, found: Sequence[_Problem]) -> Sequence[_Problem]:
+    """The problems of a part of a value, with paths from the whole."""
+    return [_Problem((step, *path), reason, wanted) for path, reason, wanted in found]
 
 
 def _matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:

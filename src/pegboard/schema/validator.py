@@ -109,12 +109,13 @@ class Validator:
         init=False, repr=False, default=Factory(lambda self: _acceptance(self.schema, self.bounds), takes_self=True)
     )
 
-    def problems(self, value: Any) -> tuple[str, ...]:
+    def problems(self, value: Any, *, is_json: bool = False) -> tuple[str, ...]:
         """The problems of `value`, at most 20 times `"path: reason"`; empty if it fits.
 
-        Accepts any Python value: being no JSON, too deep, too large or cyclic is a problem as any other.
+        Accepts any Python value: being no JSON, too deep, too large or cyclic is a problem as any other, which isn't
+        looked for in a value from a strict JSON parser (`is_json`).
         """
-        return tuple(problem(path, reason) for path, reason in self._located(value))
+        return tuple(problem(path, reason) for path, reason in self._located(value, is_json=is_json))
 
     def require(self, value: Any) -> None:
         """Checks any value, as `problems` does.
@@ -125,8 +126,8 @@ class Validator:
         for path, reason in self._located(value):
             raise StructureError(reason, path)
 
-    def _located(self, value: Any) -> Sequence[tuple[Sequence[str | int], str]]:
-        if faults := located_problems(value):
+    def _located(self, value: Any, *, is_json: bool = False) -> Sequence[tuple[Sequence[str | int], str]]:
+        if not is_json and (faults := located_problems(value)):
             return faults
         if self.accepts(value):
             return ()
