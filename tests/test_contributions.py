@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from pegboard import ToolRegistry, ToolsetBase, tool
+from pegboard import Tool, ToolRegistry, ToolsetBase, tool
 
 
 @tool
@@ -69,3 +71,23 @@ def test_a_failing_subscriber_or_toolset_is_logged_and_the_others_work(registry,
         "on_change of toolset 'server' failed",
         "a subscriber to changes of the tools failed",
     ]
+
+
+def test_without_subscribers_a_registration_reads_none_of_the_tools_before_it():
+    def functions_of(size):
+        registry, names = ToolRegistry(), []
+        registry.register(*(Tool.from_function(lambda: 1, name=f"tool_{number}") for number in range(size)))
+
+        def profile(frame, event, _):
+            if event == "call" and frame.f_globals.get("__name__", "").startswith("pegboard."):
+                names.append(frame.f_code.co_qualname)
+
+        sys.setprofile(profile)
+        try:
+            registry.register(add)
+        finally:
+            sys.setprofile(None)
+        return names
+
+    functions_of(1)  # imports, and makes the tool of the function
+    assert functions_of(100) == functions_of(1) != []
