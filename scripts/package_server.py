@@ -37,7 +37,9 @@ def main() -> None:
         CalledProcessError: A command has failed.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--name", required=True, help="the server's name in the MCP registry: NAMESPACE/pegboard")
+    parser.add_argument(
+        "--name", required=True, type=server_name, help="the server's name in the MCP registry: NAMESPACE/pegboard"
+    )
     parser.add_argument("--to", type=Path, default=ROOT / "dist", help="the folder to write to")
     parser.add_argument("--mcpb", default=MCPB, help="the command that packs a bundle")
     options = parser.parse_args()
@@ -52,6 +54,17 @@ def main() -> None:
     print(f"Built {server} and {options.to / 'pegboard.mcpb'}.")
     if f"mcp-name: {options.name}" not in (ROOT / "README.md").read_text(encoding="utf-8"):
         print(f"Before the release, add this line to README.md: <!-- mcp-name: {options.name} -->")
+
+
+def server_name(text: str) -> str:
+    """A name that the MCP registry accepts.
+
+    Raises:
+        ArgumentTypeError: It is none.
+    """
+    if len(text) > 200 or not re.fullmatch(r"[A-Za-z0-9.-]+/[A-Za-z0-9._-]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a name such as io.github.OWNER/pegboard")
+    return text
 
 
 def server_of(name: str) -> dict[str, Any]:

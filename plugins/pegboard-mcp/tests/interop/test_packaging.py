@@ -99,6 +99,12 @@ def test_the_registrys_entry_is_valid(built, python_of, tmp_path):
     assert (wrong.returncode, "description" in wrong.stdout) == (1, True)
 
 
+def test_a_name_that_the_registry_refuses_builds_nothing(tmp_path):
+    words = [sys.executable, SCRIPT, "--name", "pegboard", "--to", tmp_path / "dist"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, "isn't a name such as" in done.stderr, [*tmp_path.iterdir()]) == (2, True, [])
+
+
 def word_of(argument):
     """An argument as the word of a command line."""
     return argument["value"] if argument["type"] == "positional" else f"{argument['name']}={argument['value']}"
