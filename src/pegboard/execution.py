@@ -9,6 +9,14 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.dispatch.approval.request import ApprovalRequest, Later, Once
+from pegboard.dispatch.approve import asking_of
+from pegboard.dispatch.callbacks import Ask
+from pegboard.dispatch.executors.caller import (
+    Caller as Caller,
+    CallerHost as CallerHost,
+    error_from_json as error_from_json,
+    error_to_json as error_to_json,
+)
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest as ExecutionRequest,
     ExecutionResponse as ExecutionResponse,
@@ -31,6 +39,7 @@ from pegboard.schema.converter import JsonRecord
 from pegboard.tools.call import CallError, Confirmation
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
+from pegboard.tools.services import Services
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import tools_from
@@ -55,10 +64,16 @@ class ToolInfo(JsonRecord):
 class LocalExecutor:
     """Executor that runs tools in this process; serves the requests of a host elsewhere.
 
-    A call is validated, checked against permissions, run and shaped as in a registry. There is no user to ask here: a
-    call that asks is answered with `permission_required`. Once that is granted, the request is sent again with its
-    `approval`, which is valid only for this tool and these arguments. A request with the digest of another definition
-    isn't executed.
+    A call is validated, checked against permissions, run and shaped as in a registry, within the request's time limit.
+    A request with the digest of another definition isn't executed.
+
+    With a `caller`, the tool's events, questions and nested calls go there, and its memory and artifacts are the
+    caller's. The rules here can only deny more than the caller's do, or ask the caller's user, too. Time that the user
+    takes doesn't count. Cancelling `execute` ends the call.
+
+    Without one there is no user to ask: a call that asks ends there, and is answered with `permission_required`. Once
+    that is granted, the request is sent again with its `approval`, which is valid only for this tool and these
+    arguments, and the tool runs from its start.
 
     Args:
         tools: The tools.
@@ -66,6 +81,7 @@ class LocalExecutor:
         permissions: The rules of what is allowed, asked or denied.
         limits: The limits of a call.
         executors: The executors, by name, of tools that set one; closed together with this one.
+        services: The services of the tools by type: values or factories, as `registry.provide` takes them.
 
     Attributes:
         active: As given.
@@ -74,7 +90,7 @@ class LocalExecutor:
 
     name: Final = "local"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all but two by name
         self,
         tools: Iterable[Any],
         active: Sequence[str] | None = None,
@@ -82,11 +98,13 @@ class LocalExecutor:
         permissions: Permissions = DEFAULT_PERMISSIONS,
         limits: Limits = DEFAULT_LIMITS,
         executors: Mapping[str, Executor | ToolExecutor] | None = None,
+        services: Mapping[Any, Any] | None = None,
     ) -> None:
         self._tools: Final = {tool.name: tool for given in tools for tool in tools_from(given, foreign=True)}
         self.active = active
         self._executors: Final = dict(executors or {})
         self._runtime: Final = Runtime(locks=LockManager(limits.max_concurrency), executor=self._executor)
+        self._services: Final = Services(services, run_in_thread=self._runtime.threads.run)
         self._snapshot: Final = CallSnapshot(self._runtime, self._find)
         self._settings: Final = Settings(
             attrs.evolve(limits, repair=False),  # the caller's registry has tried that
@@ -99,8 +117,12 @@ class LocalExecutor:
         specs = (self._tools[name].spec for name in listed if name in self._tools)
         return tuple(ToolInfo(spec.name, spec.description, spec.input_schema) for spec in specs)
 
-    async def execute(self, request: ExecutionRequest) -> ExecutionResponse:
+    async def execute(self, request: ExecutionRequest, caller: Caller | None = None) -> ExecutionResponse:
         """Runs one call.
+
+        Args:
+            request: The call.
+            caller: The caller, for what the tool does while it runs; `None` if only its response can be sent.
 
         Raises:
             FatalToolError: The tool ends the turn.
@@ -113,21 +135,31 @@ class LocalExecutor:
         limits = self._settings.limits
         if request.expose_errors:
             limits = attrs.evolve(limits, expose_errors=True)
-        host = _Host(approvals=request.approvals)
-        context = request.context(host=host)
+        if caller is None:
+            host = _Host(approvals=request.approvals)
+            context = request.context(host=host, services=self._services)
+        else:
+            host = _CallingHost(caller)
+            services = self._services.over(host.services)
+            context = request.context(caller.emit, host=host, services=services)
         settings = attrs.evolve(self._settings, limits=limits, longest=request.timeout, host=host, approver=host.answer)
         state = CallState(request.tool, request.arguments, request.call_id, context, self._snapshot, settings)
         await run_call(state)
         if state.ending.fatal is not None:
             raise state.ending.fatal
-        if host.required is not None:
+        if isinstance(host, _Host) and host.required is not None:
             return ExecutionResponse(permission_required=host.required)
         assert state.result is not None
+        if isinstance(host, _CallingHost) and host.refusal is not None:
+            if not isinstance(host.refusal, CallError):
+                raise host.refusal
+            return ExecutionResponse.failed(host.refusal.kind, host.refusal.text)
         return ExecutionResponse.of_result(state.result, context)
 
     async def aclose(self) -> None:
-        """Closes the executors and the thread pools."""
+        """Closes the executors, the services and the thread pools."""
         await close_executors(self._executors)
+        await self._services.aclose()
         self._runtime.threads.close()
         self._runtime.tool_threads.close()
 
@@ -141,6 +173,64 @@ class LocalExecutor:
         if name in available:
             return self._tools[name]
         raise not_offered(name, available) if name in self._tools else unknown(name, available)
+
+
+def _required(request: ApprovalRequest) -> PermissionRequired:
+    """The permission that a call here needs, for its caller."""
+    name, about_call = request.call.name, request.subject == "call"
+    asked = {"call": request.digest, "permission": request.permission, "patterns": list(request.patterns)}
+    always = request.always if about_call else request.wider
+    facts = {**request.metadata, "reason": request.reason, "always": list(always)}
+    description, preview = f"{name} wants to run." if about_call else "", request.preview if about_call else None
+    if preview is not None:
+        description = preview.summary
+        facts |= {"details": preview.details} if preview.details else {}
+    approval = request.digest if about_call else digest_of(asked)
+    return PermissionRequired(request.permission, request.patterns, description, facts, approval)
+
+
+@define(eq=False)
+class _CallingHost(CallerHost):
+    """Host and approver of one call that has a caller.
+
+    Attributes:
+        refusal: Why the caller doesn't allow the call to run, though it has sent it; or `None`.
+    """
+
+    refusal: Exception | None = field(default=None, init=False)
+
+    async def answer(self, request: ApprovalRequest, _context: ToolContext) -> Once | Later:
+        """`Once` if the caller allows what the rules here ask about the whole call."""
+        try:
+            await self.caller.answer("ask", _required(request).question)
+        except Exception as error:  # noqa: BLE001  whatever the caller's user, rules or program have against it
+            self.refusal = error
+            return Later()
+        return Once()
+
+    async def ask(
+        self,
+        context: ToolContext,
+        permission: str,
+        patterns: Sequence[str],
+        always: Sequence[str],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Returns if the rules here don't deny it, and the caller allows it."""
+        asking_of(context.internals.frame).check(Ask(permission, patterns, always, metadata))
+        await super().ask(context, permission, patterns, always, metadata)
+
+    def allows(self, context: ToolContext, permission: str, subject: str | None) -> bool:
+        """Whether the rules here and the caller's let the call access this."""
+        own = DispatchHost().allows(context, permission, subject)
+        return own and super().allows(context, permission, subject)
+
+    def allowed_names(
+        self, context: ToolContext, permission: str, folder: str, names: Sequence[str]
+    ) -> tuple[str, ...]:
+        """The names in a folder that the rules here and the caller's let the call access."""
+        own = DispatchHost().allowed_names(context, permission, folder, names)
+        return super().allowed_names(context, permission, folder, own)
 
 
 @define(eq=False)
@@ -157,18 +247,9 @@ class _Host(DispatchHost):
 
     async def answer(self, request: ApprovalRequest, _context: ToolContext) -> Once | Later:
         """`Once` if exactly this was approved; else `Later`, since the caller's host has to ask."""
-        name, about_call = request.call.name, request.subject == "call"
-        asked = {"call": request.digest, "permission": request.permission, "patterns": list(request.patterns)}
-        approval = request.digest if about_call else digest_of(asked)
-        if approval in self.approvals:
+        required = _required(request)
+        if required.approval in self.approvals:
             return Once()
-        always = request.always if about_call else request.wider
-        facts = {**request.metadata, "reason": request.reason, "always": list(always)}
-        description, preview = f"{name} wants to run." if about_call else "", request.preview if about_call else None
-        if preview is not None:
-            description = preview.summary
-            facts |= {"details": preview.details} if preview.details else {}
-        required = PermissionRequired(request.permission, request.patterns, description, facts, approval)
         self.required = self.required or required
         return Later()
 

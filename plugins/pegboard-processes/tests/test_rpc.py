@@ -8,8 +8,7 @@ import socket
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import ToolContext
-from pegboard_processes.host import RemoteHost
+from pegboard_processes.caller import ParentCaller
 from pegboard_processes.rpc import Connection, Frames, MessageTooLongError, ProtocolError, Reply, Shutdown, framed
 
 MOST = 100_000
@@ -87,22 +86,22 @@ def test_lone_surrogates_become_question_marks(parent):
     assert parent.received() == [{"text": "?"}]
 
 
-# Its host -------------------------------------------------------------------------------------------------------------
+# The caller ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_question_ends_the_process_if_the_parent_has_disconnected(parent):
     parent.hang_up()
     with pytest.raises(Shutdown):
-        asyncio.run(RemoteHost(parent.connection).question("ask"))
+        asyncio.run(ParentCaller(parent.connection).answer("ask", {}))
 
 
 def test_the_answer_to_a_cancelled_question_is_ignored(parent):
-    host = RemoteHost(parent.connection)
+    caller = ParentCaller(parent.connection)
 
     async def ask_twice():
-        first = asyncio.ensure_future(host.question("call"))
+        first = asyncio.ensure_future(caller.answer("call", {}))
         await asyncio.sleep(0)
-        second = asyncio.ensure_future(host.question("call"))
+        second = asyncio.ensure_future(caller.answer("call", {}))
         await asyncio.sleep(0)
         first.cancel()
         parent.send(Reply(1, "one"), Reply(2, "two"))
@@ -112,29 +111,16 @@ def test_the_answer_to_a_cancelled_question_is_ignored(parent):
 
 
 def test_an_answer_and_a_cancellation_may_coincide(parent):
-    host = RemoteHost(parent.connection)
+    caller = ParentCaller(parent.connection)
 
     async def both():
-        task = asyncio.ensure_future(host.question("call"))
+        task = asyncio.ensure_future(caller.answer("call", {}))
         await asyncio.sleep(0)
-        future = host._waiting[1]
+        future = caller._waiting[1]
         parent.send(Reply(1, "one"))
-        host._deliver()
+        caller._deliver()
         future.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(both())
-
-
-def test_background_work_is_refused_and_its_coroutine_closed(parent):
-    """Otherwise Python would warn that it was never awaited."""
-
-    async def work():
-        raise AssertionError("never")
-
-    host = RemoteHost(parent.connection)
-    with pytest.raises(LookupError, match="executor='thread'"):
-        host.background(ToolContext(), work())
-    with pytest.raises(LookupError, match="executor='thread'"):
-        host.background(ToolContext(), print)

@@ -297,6 +297,10 @@ class Asking(Asked):
             **facts,
         )
 
+    def check(self, asked: Ask) -> None:
+        """Raises `RefusedError` if the rules deny the running call this permission; asks nobody."""
+        self._judge(asked, "permission")
+
     @property
     def access(self) -> Access:
         """What the rules let the running call access; see `ToolContext.allows`."""

@@ -23,9 +23,9 @@ from attrs import define, field
 
 from pegboard import Tool, ToolContext
 from pegboard.errors import FatalToolError
-from pegboard.execution import ExecutionRequest, ExecutionResponse
+from pegboard.execution import CallerHost, ExecutionRequest, ExecutionResponse
 from pegboard.typing import JsonObject
-from pegboard_processes.host import RemoteHost
+from pegboard_processes.caller import ParentCaller
 from pegboard_processes.rpc import Connection, MessageTooLongError, Shutdown
 from pegboard_processes.task import StaleCodeError, Task, unpacked
 
@@ -117,9 +117,10 @@ class Server:
 
     def _run(self, task: Task, tool: Tool) -> tuple[ExecutionResponse, JsonObject, BaseException | None]:
         """Runs the tool; returns the response, further members of the message, and the exception."""
-        request, host = task.request, RemoteHost(self.connection)
+        request, caller = task.request, ParentCaller(self.connection)
+        host = CallerHost(caller)
         context = request.context(
-            self._emit if task.is_watched else None,
+            caller.emit if task.is_watched else None,
             services=host.services,
             host=host,
             deadline=None if request.timeout is None else time.monotonic() + request.timeout,
@@ -132,7 +133,7 @@ class Server:
             raise
         except BaseException as error:  # noqa: BLE001  (a tool's SystemExit fails only its own call)
             extra: JsonObject = {"fatal": f"{error}"} if isinstance(error, FatalToolError) else {}
-            extra["raised"] = host.raised_by(error)
+            extra["raised"] = caller.raised_by(error)
             return _failed(request, tool, context, error), extra, error
         finally:
             context.listener = None
@@ -163,14 +164,6 @@ class Server:
                 continue
         with suppress(OSError):  # it was removed
             os.chdir(self._folder)
-
-    def _emit(self, event: JsonObject) -> None:
-        """Sends an event of the tool, or a notice if it can't be sent."""
-        try:
-            self.connection.send({"event": event})
-        except ValueError as error:  # MessageTooLongError is one
-            left_out = f"({event['type']} left out: {error})"
-            self.connection.send({"event": {"type": "partial", "data": left_out}})
 
     def _send(self, request: ExecutionRequest, response: ExecutionResponse, extra: Mapping[str, Any]) -> None:
         """Sends the response, or an error if the parent would refuse it."""

@@ -23,13 +23,11 @@ import socket
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from pegboard import CallError, ToolError
-from pegboard.errors import FatalToolError
 from pegboard.typing import JsonObject
 
 PIECE: Final = 65_536
@@ -107,39 +105,12 @@ class Reply:
     Attributes:
         number: The question's number.
         value: The answer, JSON data.
-        error: The exception instead of an answer, see `error_to_json`; or `None`.
+        error: The exception instead of an answer, see `pegboard.execution.error_to_json`; or `None`.
     """
 
     number: int
     value: Any = None
     error: Mapping[str, Any] | None = None
-
-
-def error_to_json(error: BaseException) -> JsonObject:
-    """Serializes an exception for a child: its type, so that a tool can catch it, and only texts that it may know."""
-    if isinstance(error, ToolError):
-        return {"type": "tool", "text": f"{error.text}", "retryable": bool(error.retryable), "hint": error.hint}
-    if isinstance(error, FatalToolError):
-        return {"type": "fatal", "text": f"{error}"}
-    if isinstance(error, CallError):
-        return {"type": "call", "kind": error.kind, "text": error.text}
-    if isinstance(error, LookupError):
-        return {"type": "lookup", "text": f"{error.args[0] if error.args else ''}"}
-    return {"type": "other", "text": f"the host failed: {type(error).__name__}"}
-
-
-def error_from_json(data: Mapping[str, Any]) -> BaseException:
-    """The exception that a child raises for it."""
-    return _ERRORS[data["type"]](data)
-
-
-_ERRORS: Final[Mapping[str, Callable[[Mapping[str, Any]], BaseException]]] = {
-    "tool": lambda data: ToolError(data["text"], retryable=data["retryable"], hint=data["hint"]),
-    "fatal": lambda data: FatalToolError(data["text"]),
-    "call": lambda data: CallError(data["kind"], data["text"]),
-    "lookup": lambda data: LookupError(data["text"]),
-    "other": lambda data: RuntimeError(data["text"]),
-}
 
 
 # The child's end -----------------------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from attrs import Factory, define, field, frozen
 
-from pegboard.execution import ExecutionResponse, ExecutorCall
+from pegboard.execution import ExecutionResponse, ExecutorCall, error_to_json
 from pegboard.json import is_object, strict_json
 from pegboard.typing import JsonObject
 from pegboard_processes.process import ChildProcess
-from pegboard_processes.rpc import ProtocolError, Reply, error_to_json
+from pegboard_processes.rpc import ProtocolError, Reply
 from pegboard_processes.task import Task
 
 START_SECONDS: Final = 60.0
@@ -27,7 +27,8 @@ another file would make such a call a tenth slower."""
 MOST_WAITING: Final = 64
 """Questions of one call that may wait for their answers at once."""
 
-_USER_QUESTIONS: Final = ("ask", "request_confirmation")
+_SLOW_QUESTIONS: Final = ("ask", "request_confirmation", "call")
+"""Those for whose answers the user or another tool takes time, which the call's limit doesn't count."""
 
 
 class Ending(enum.Enum):
@@ -156,7 +157,7 @@ class Session:
             self._timer.cancel()
 
     def _pause_timer(self) -> None:
-        """Stops the timer while the user is asked."""
+        """Stops the timer while the user is asked, or another tool runs."""
         self._asking += 1
         if self._asking == 1:
             self._stop_timer()
@@ -258,16 +259,16 @@ class Session:
         if len(self._answers) >= MOST_WAITING:
             self._reply(Reply(number, error=error_to_json(LookupError("too many questions at once"))))
             return
-        asks_user = name in _USER_QUESTIONS
-        if asks_user:
+        pauses = name in _SLOW_QUESTIONS
+        if pauses:
             self._pause_timer()
         task = self.loop.create_task(self._answer(number, name, arguments))
         self._answers.add(task)
-        task.add_done_callback(partial(self._forget, asks_user))
+        task.add_done_callback(partial(self._forget, pauses))
 
-    def _forget(self, asks_user: bool, task: asyncio.Task[None]) -> None:
+    def _forget(self, pauses: bool, task: asyncio.Task[None]) -> None:
         self._answers.discard(task)
-        if asks_user:
+        if pauses:
             self._resume_timer()
 
     async def _answer(self, number: int, name: str, arguments: JsonObject) -> None:

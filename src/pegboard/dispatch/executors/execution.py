@@ -194,6 +194,16 @@ class PermissionRequired(SayableRecord):
     metadata: Mapping[str, Any] = field(factory=dict[str, Any])
     approval: str | None = None
 
+    @property
+    def question(self) -> JsonObject:
+        """What `ExecutorCall.answer("ask", ...)` takes to ask for it."""
+        about = {"description": self.description} if self.description else {}
+        return {
+            "permission": self.permission,
+            "patterns": list(self.patterns),
+            "metadata": {**self.metadata, **about},
+        }
+
 
 @frozen(kw_only=True)
 class ExecutionResponse(SayableRecord):
@@ -214,7 +224,8 @@ class ExecutionResponse(SayableRecord):
         attachments: Files for the user interface: their bytes, type and name.
         details: Any data for the user interface.
         detail: For the operator (message, stack, last output); never for the model.
-        permission_required: The permission that must be granted first; the tool did not run.
+        permission_required: The permission that must be granted first; the tool did not run, or only until it asked
+            for it.
         not_executed: Whether the executor has nothing to run the tool with.
         actions: The actions that the call requests of its host (`Actions.to_json()`), or `None`.
     """

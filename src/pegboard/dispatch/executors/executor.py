@@ -370,9 +370,7 @@ async def _execute(call: ExecutorCall, executor: Any) -> object:
         wanted = required.approval or (required.permission, required.patterns)
         if wanted in allowed:
             break
-        about = {"description": required.description} if required.description else {}
-        facts: JsonObject = {"permission": required.permission, "patterns": list(required.patterns)}
-        await call.answer("ask", {**facts, "metadata": {**required.metadata, **about}})
+        await call.answer("ask", required.question)
         allowed.add(wanted)
         approvals = (*request.approvals, required.approval or required.permission)
         key = request.key and digest_of([request.key, approvals[-1]])
