@@ -129,6 +129,7 @@ def test_the_tools_of_a_slow_file_are_added_once_it_has_ended(folder, toolset, g
         tools, problems = offered(toolset)
         assert (list(tools), len(problems)) == (["dice"], 1)
         assert problems[0].startswith(f"{slow}: it is still loading")
+        assert problems[0].endswith("have its functions import what takes long")
     gate.event.set()
     while "slow" not in offered(toolset)[0]:
         os.sched_yield()

@@ -30,7 +30,9 @@ LOAD_SECONDS: Final = 3.0
 MOST_FILES: Final = 500
 _MOST_BYTES: Final = 1_000_000
 _LOOK_MS: Final = 2_000
-_RUNNING: Final = "it is still loading; its tools are added once it has finished"
+_RUNNING: Final = (
+    "it is still loading; its tools are added once it has finished; have its functions import what takes long"
+)
 
 
 @frozen(eq=False)
