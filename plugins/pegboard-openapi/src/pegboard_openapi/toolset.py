@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -70,10 +71,12 @@ class _Loaded:
     Attributes:
         stamp: What its file was like: modification time and size.
         offer: The tools, and the problems.
+        until: When it is looked for again, as the time of `monotonic`.
     """
 
     stamp: Any
     offer: ToolsetResult
+    until: float
 
 
 @define(eq=False, repr=False, kw_only=True, slots=False)
@@ -146,7 +149,7 @@ class OpenAPIToolset(Options, ToolsetBase):
             if self._failed is not None and time.monotonic() - self._failed[0] < _AGAIN:
                 raise self._failed[1]
             stamp = self._stamp()
-            if self._loaded is None or self._loaded.stamp != stamp:
+            if self._loaded is None or self._loaded.stamp != stamp or self._loaded.until < time.monotonic():
                 try:
                     self._loaded = self._read(stamp)
                     self._failed = None
@@ -172,6 +175,7 @@ class OpenAPIToolset(Options, ToolsetBase):
         if not isinstance(root, Mapping):
             content = self._bytes(stamp, problems)
             root = parse_document(content, self._location)
+        until = time.monotonic() + _AGAIN if problems else math.inf  # an earlier document is used
         document = Document(Source(self._location, dict(root)), self.references, self._fetch_seconds)
         if self._is_remote and self.store is not None and stamp is None and not problems:
             self._keep(self.store, content, problems)
@@ -181,7 +185,7 @@ class OpenAPIToolset(Options, ToolsetBase):
         reader = Reader(document, self.base_url, self.prefix, frozenset(hidden))
         caller = Caller(self._location, self, Authenticator(schemes))
         tools = self._tools(reader, caller, problems)
-        return _Loaded(self._stamp() if self._is_remote else stamp, ToolsetResult(tools, problems))
+        return _Loaded(self._stamp() if self._is_remote else stamp, ToolsetResult(tools, problems), until)
 
     def _bytes(self, stamp: Any, problems: list[Problem]) -> bytes:
         """The document's text: of its file, of the stored one if that is new enough, or from its URL."""
