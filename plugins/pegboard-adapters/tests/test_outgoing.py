@@ -15,8 +15,8 @@ from pegboard import (
     Permissions,
     ReadonlyContext,
     Reject,
-    ResolvedTools,
     Rule,
+    Tool,
     ToolContext,
     ToolRegistry,
     tool,
@@ -24,8 +24,8 @@ from pegboard import (
 from pegboard.schema import Validator
 from pegboard_adapters.outgoing import (
     answer_of,
+    offer_each,
     question_of,
-    registry_of,
     run_call,
     run_call_sync,
     without_references,
@@ -121,13 +121,6 @@ def test_a_tool_that_never_stops_asking_is_ended() -> None:
     assert next(numbers) < 50
 
 
-def test_tools_without_a_registry_are_refused() -> None:
-    resolved = asyncio.run(ToolRegistry().resolve())
-    with pytest.raises(ValueError, match="have no registry"):
-        registry_of(resolved.evolve(registry=None))
-    assert isinstance(resolved, ResolvedTools)
-
-
 @pytest.mark.parametrize(
     ("value", "answer"),
     [
@@ -143,6 +136,23 @@ def test_tools_without_a_registry_are_refused() -> None:
 )
 def test_only_a_clear_yes_is_a_yes(value: object, answer: object) -> None:
     assert answer_of(value) == answer
+
+
+def test_a_tool_that_a_framework_refuses_is_left_out_by_itself(
+    registry: ToolRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry.register(Tool.from_schema("odd", {}, lambda arguments: ""), Tool.provider("web", "openai.web_search"))
+    resolved = asyncio.run(registry.resolve())
+
+    def offer(tool: Tool) -> str:
+        if tool.name == "odd":
+            raise ValueError("bad schema")
+        return tool.name
+
+    assert offer_each(resolved, offer, "a framework") == ["wipe"]
+    assert "odd can't be offered to a framework" in caplog.text
+    with pytest.raises(ValueError, match="have no registry"):
+        offer_each(resolved.evolve(registry=None), offer, "a framework")
 
 
 TREE = {

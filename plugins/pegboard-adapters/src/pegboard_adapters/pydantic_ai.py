@@ -83,7 +83,8 @@ class _PegboardToolset(AbstractToolset[Any]):
         self, registry: ToolRegistry, context: Callable[[RunContext[Any]], ReadonlyContext], where: Where
     ) -> None:
         self._registry, self._context, self._where = registry, context, where
-        self._asked: dict[str, list[object]] = {}  # the questions that each call has asked, which its approval answers
+        # The questions that each call has asked, by conversation and call: an approval answers no others.
+        self._asked: dict[tuple[str | None, str], list[object]] = {}
 
     @property
     def id(self) -> str:
@@ -112,19 +113,17 @@ class _PegboardToolset(AbstractToolset[Any]):
     async def call_tool(self, name: str, tool_args: JsonObject, ctx: RunContext[Any], tool: ToolsetTool[Any]) -> Any:
         assert isinstance(tool, _OfferedTool)
         context, call_id = self._context(ctx), ctx.tool_call_id or ""
-        result = await run_call(
-            tool.resolved, name, tool_args, context, call_id=call_id, ask=partial(self._ask, ctx, call_id)
-        )
-        self._asked.pop(call_id, None)
+        result = await run_call(tool.resolved, name, tool_args, context, call_id=call_id, ask=partial(self._ask, ctx))
+        self._asked.pop((ctx.conversation_id, call_id), None)
         if result.kind == "invalid_arguments":
             raise ModelRetry(result.text)
         if result.is_error:
             raise ToolFailed(result.text)
         return ToolReturn(_returned(result), metadata=result.to_data(detail=False))
 
-    def _ask(self, ctx: RunContext[Any], call_id: str, pending: PendingCall) -> Answer:
+    def _ask(self, ctx: RunContext[Any], pending: PendingCall) -> Answer:
         """A yes, if this question was asked before and the call was approved since; else raises `ApprovalRequired`."""
-        key, asked = question_key(pending), self._asked.setdefault(call_id, [])
+        key, asked = question_key(pending), self._asked.setdefault((ctx.conversation_id, ctx.tool_call_id or ""), [])
         is_first = not asked  # of a run in another process
         if ctx.tool_call_approved and (is_first or key in asked):
             if is_first:

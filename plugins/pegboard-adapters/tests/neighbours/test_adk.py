@@ -13,6 +13,7 @@ from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.adk.tools import BaseTool, FunctionTool, LongRunningFunctionTool, ToolContext, google_search
 from google.adk.tools.base_toolset import BaseToolset
+from google.adk.workflow._errors import NodeInterruptedError
 from google.genai import types
 
 import pegboard
@@ -100,6 +101,11 @@ def test_invalid_arguments_run_nothing(kinds: Any) -> None:
     (response,) = run(kinds, ("add", {"a": "x", "b": 2}))
     assert "must be an integer" in response.response["error"]
     assert kinds.ran == []
+
+
+def test_bad_tools_of_ours_and_of_theirs_affect_only_themselves(kinds: Any, check_theirs: Any) -> None:
+    kinds.check_bad(run(kinds, *kinds.bad_calls))
+    check_theirs("adk", list, NodeInterruptedError("secret"))
 
 
 def test_a_recursive_argument_is_kept(kinds: Any) -> None:
@@ -552,6 +558,7 @@ def test_one_that_cannot_be_offered_affects_only_itself() -> None:
     assert sorted(str(problem.tool) for problem in offered.problems) == ["Broken", "count", "google_search", "no tool"]
 
 
-def test_they_ask_unless_they_are_trusted() -> None:
-    assert "approval" in result([double], "double", {"x": 1}, trust=False).text
-    assert result([double], "double", {"x": 1}, trust=["double"]).text == "2"
+def test_the_example_of_the_readme_runs(example: Any) -> None:
+    names = example("ADK")
+    events = asyncio.run(names["main"](Scripted(model="scripted", calls=[("delete", {"name": "a.txt"})], seen=[])))
+    assert responses(events)[0].response == {"result": "deleted a.txt"}

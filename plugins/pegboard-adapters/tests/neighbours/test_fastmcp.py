@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult
-from fastmcp.exceptions import McpError, ToolError as FastMCPToolError
+from fastmcp.exceptions import McpError, NotFoundError, ToolError as FastMCPToolError
 from fastmcp.utilities.types import Image
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
@@ -22,7 +22,6 @@ from pegboard import (
     ReadonlyContext,
     Reject,
     Rule,
-    Tool,
     ToolContext,
     ToolRegistry,
     tool,
@@ -110,6 +109,18 @@ def test_invalid_arguments_run_nothing(kinds: Any) -> None:
     assert result.is_error
     assert "must be an integer" in texts(result)
     assert kinds.ran == []
+
+
+def serve(functions: Any) -> FastMCP[Any]:
+    server: FastMCP[Any] = FastMCP("s")
+    for function in functions:
+        server.tool(function)
+    return server
+
+
+def test_bad_tools_of_ours_and_of_theirs_affect_only_themselves(kinds: Any, check_theirs: Any) -> None:
+    kinds.check_bad(run(kinds, *kinds.bad_calls))
+    check_theirs("fastmcp", serve, NotFoundError("secret"), twice=False)
 
 
 def test_a_recursive_argument_is_kept(kinds: Any) -> None:
@@ -301,32 +312,6 @@ def test_the_user_is_the_subject_of_the_access_token_and_the_session_is_mcps(
     assert first.startswith("bob in ")
     assert "None" not in first
     assert first != second
-
-
-def test_one_that_fastmcp_refuses_is_left_out(
-    kinds: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    from pegboard_adapters import fastmcp
-
-    made = fastmcp.McpAnnotations
-
-    def refuse(**hints: Any) -> Any:
-        if hints.get("destructiveHint"):
-            raise ValueError("no such hint")
-        return made(**hints)
-
-    monkeypatch.setattr(fastmcp, "McpAnnotations", refuse)
-
-    kinds.registry.register(Tool.provider("web", "openai.web_search"))  # a provider runs it
-
-    async def main() -> list[str]:
-        async with Client(await server_of(kinds)) as client:
-            return [each.name for each in await client.list_tools()]
-
-    names = asyncio.run(main())
-    assert "add" in names
-    assert not {"delete", "web"} & {*names}
-    assert "delete can't be offered to FastMCP" in caplog.text
 
 
 def test_progress_that_cannot_be_sent_does_not_affect_the_result(
@@ -675,3 +660,16 @@ def test_questions_at_once_that_are_answered_later_end_the_call() -> None:
         return "deleted"
 
     assert asyncio.run(call(server, "delete", approver=lambda *_: Later())).kind == "confirmation_required"
+
+
+def test_the_example_of_the_readme_runs(example: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    async def run_async(server: FastMCP[Any]) -> None:
+        async with Client(server) as client:
+            seen.extend(tool.name for tool in await client.list_tools())
+            seen.append(texts(await client.call_tool("shout", {"text": "hi"})))
+
+    monkeypatch.setattr(FastMCP, "run_async", run_async)
+    asyncio.run(example("FastMCP")["main"]())
+    assert seen == ["delete", "shout", "HI"]

@@ -13,6 +13,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, ToolException, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -20,7 +21,6 @@ from langgraph.types import Command
 from pydantic import BaseModel, field_validator
 
 from pegboard import ImageContent, ReadonlyContext, ToolRegistry
-from pegboard_adapters.configured import configured_toolsets
 from pegboard_adapters.langchain import from_langchain, to_langchain
 
 
@@ -101,6 +101,11 @@ def test_invalid_arguments_run_nothing(kinds: Any) -> None:
     assert message.status == "error"
     assert "must be an integer" in message.content
     assert kinds.ran == []
+
+
+def test_bad_tools_of_ours_and_of_theirs_affect_only_themselves(kinds: Any, check_theirs: Any) -> None:
+    kinds.check_bad(asyncio.run(run(kinds, *kinds.bad_calls)))
+    check_theirs("langchain", lambda functions: [*map(tool, functions)], GraphBubbleUp("secret"))
 
 
 def test_a_recursive_argument_survives_the_conversion(kinds: Any) -> None:
@@ -356,45 +361,13 @@ def test_one_that_cannot_be_offered_affects_only_itself() -> None:
     assert "injected" in result.problems[0].cause
 
 
-def test_settings_may_name_a_single_tool_or_several(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = """
-from langchain_core.tools import tool
-
-@tool
-def one() -> str:
-    "Is one."
-    return "one"
-
-both = [one]
-"""
-    tmp_path.joinpath("places_of_tools.py").write_text(source)
-    monkeypatch.syspath_prepend(tmp_path)
-
-    async def names(place: str) -> tuple[list[str], list[str]]:
-        (toolset,) = configured_toolsets({"langchain": {"tools": [place]}})
-        result = await toolset.tools(ReadonlyContext())
-        return [each.name for each in result], [problem.cause for problem in result.problems]
-
-    assert asyncio.run(names("places_of_tools:one")) == (["one"], [])
-    assert asyncio.run(names("places_of_tools:both")) == (["one"], [])
-    found, problems = asyncio.run(names("places_of_tools:missing"))
-    assert found == []
-    assert "has no attribute 'missing'" in problems[0]
-
-
-def test_they_ask_unless_they_are_trusted() -> None:
+def test_a_single_tool_is_taken_as_it_is() -> None:
     @tool
-    def fine() -> str:
-        """Is fine."""
-        return "fine"
+    def one() -> str:
+        """Is one."""
+        return "one"
 
-    async def main(trust: Any) -> str:
-        registry = ToolRegistry()
-        registry.register(from_langchain([fine], name="lc", trust=trust))
-        return (await registry.call("fine", resolved=await registry.resolve())).text
-
-    assert "approval" in asyncio.run(main(trust=False))
-    assert asyncio.run(main(trust=["fine"])) == "fine"
+    assert asyncio.run(call(one, "one", {})).text == "one"
 
 
 def test_classes_with_run_and_arun_are_tools() -> None:

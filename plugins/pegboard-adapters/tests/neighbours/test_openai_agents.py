@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from agents import (
     Agent,
+    AgentsException,
     Model,
     ModelResponse,
     RunConfig,
@@ -94,6 +95,11 @@ def test_invalid_arguments_run_nothing(kinds: Any, arguments: str) -> None:
     assert kinds.ran == []
 
 
+def test_bad_tools_of_ours_and_of_theirs_affect_only_themselves(kinds: Any, check_theirs: Any) -> None:
+    kinds.check_bad(run(kinds, *((name, json.dumps(arguments)) for name, arguments in kinds.bad_calls)))
+    check_theirs("openai-agents", lambda functions: [*map(function_tool, functions)], AgentsException("secret"))
+
+
 def test_a_recursive_argument_is_kept_and_strict_only_where_the_schema_is(kinds: Any) -> None:
     tree = {"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}]}
     (text,) = run(kinds, ("depth", json.dumps(tree)))
@@ -103,23 +109,6 @@ def test_a_recursive_argument_is_kept_and_strict_only_where_the_schema_is(kinds:
     assert tools["add"].strict_json_schema
     assert not tools["depth"].strict_json_schema
     assert tools["draw"].params_json_schema["properties"] == {}
-
-
-def test_one_bad_schema_affects_one_tool(kinds: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    from pegboard_adapters import openai_agents
-
-    made = openai_agents.FunctionTool
-
-    def refuse(**facts: Any) -> Any:
-        if facts["name"] == "add":
-            raise ValueError("bad schema")
-        return made(**facts)
-
-    monkeypatch.setattr(openai_agents, "FunctionTool", refuse)
-    names = {each.name for each in to_openai_agents(asyncio.run(kinds.registry.resolve()))}
-    assert "add" not in names
-    assert "draw" in names
-    assert "add" in caplog.text
 
 
 @pytest.mark.parametrize("approved", [True, False])
@@ -239,6 +228,16 @@ def test_their_approvals_are_questions(approved: bool) -> None:
     assert (asyncio.run(call([pay], "pay", {"amount": 50}, approver=approver)).text == "paid 50") == approved
     assert asyncio.run(call([pay], "pay", {"amount": 5})).text == "paid 5"
     assert (asyncio.run(call([wipe], "wipe", {}, approver=approver)).text == "wiped") == approved
+
+
+def test_the_package_of_a_function_tells_its_trust() -> None:
+    def fine() -> str:
+        """Is fine."""
+        return "fine"
+
+    fine.__module__ = "attrs"
+    assert asyncio.run(call([function_tool(fine)], "fine", {}, trust=["attrs"])).text == "fine"
+    assert "approval" in asyncio.run(call([function_tool(fine)], "fine", {}, trust=["openai-agents"])).text
 
 
 def test_hosted_tools_are_problems_of_their_own() -> None:

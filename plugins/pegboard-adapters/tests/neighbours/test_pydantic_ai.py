@@ -18,7 +18,7 @@ from pydantic_ai import (
     ToolDenied,
     ToolReturn,
 )
-from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.exceptions import ToolFailed, UserError
 from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
@@ -87,6 +87,11 @@ def test_invalid_arguments_run_nothing_and_are_retried(kinds: Any) -> None:
     assert kinds.ran == []
 
 
+def test_bad_tools_of_ours_and_of_theirs_affect_only_themselves(kinds: Any, check_theirs: Any) -> None:
+    kinds.check_bad(run(kinds, *kinds.bad_calls))
+    check_theirs("pydantic-ai", FunctionToolset, CallDeferred({"x": "secret"}), twice=False)
+
+
 def test_a_recursive_argument_is_kept(kinds: Any) -> None:
     offered: list[Any] = []
     tree = {"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}]}
@@ -110,7 +115,13 @@ def test_what_asks_is_deferred_and_runs_once_it_is_approved(kinds: Any, approved
     assert kinds.ran == ([("delete", "a")] if approved else [])
 
 
-def test_a_question_from_inside_is_another_approval(kinds: Any) -> None:
+def test_an_agent_that_cannot_defer_runs_nothing_that_asks(kinds: Any) -> None:
+    with pytest.raises(UserError, match="DeferredToolRequests"):
+        Agent(scripted(("delete", {"name": "a"})), toolsets=[to_pydantic_ai(kinds.registry)]).run_sync("go", deps=ANN)
+    assert kinds.ran == []
+
+
+def test_a_question_from_inside_is_another_approval_in_each_conversation(kinds: Any) -> None:
     from pegboard import ToolContext
 
     @tool(destructive=True, requires_confirmation=True)
@@ -125,13 +136,15 @@ def test_a_question_from_inside_is_another_approval(kinds: Any) -> None:
     kinds.registry.register(wipe)
     kinds.registry.permissions = Permissions(rules=[Rule("format", "*", "ask")])
     agent = agent_of(kinds, ("wipe", {}))
-    result = agent.run_sync("go", deps=ANN)
-    for _ in range(2):
-        assert kinds.ran == []
-        answers = DeferredToolResults(approvals={result.output.approvals[0].tool_call_id: True})
-        result = agent.run_sync(deps=ANN, message_history=result.all_messages(), deferred_tool_results=answers)
-    assert result.output == "done"
-    assert kinds.ran == ["wipe"]
+
+    def approve(paused: Any) -> Any:
+        answers = DeferredToolResults(approvals={paused.output.approvals[0].tool_call_id: True})
+        return agent.run_sync(deps=ANN, message_history=paused.all_messages(), deferred_tool_results=answers)
+
+    paused = [approve(each) for each in [agent.run_sync("go", deps=ANN) for _ in range(2)]]  # with equal ids of calls
+    assert kinds.ran == []
+    assert [approve(each).output for each in paused] == ["done", "done"]
+    assert kinds.ran == ["wipe", "wipe"]
 
 
 def test_the_registrys_approver_takes_precedence(kinds: Any) -> None:
@@ -286,7 +299,10 @@ def test_they_ask_unless_they_are_trusted_and_stay_the_same() -> None:
         """Is fine."""
         return "fine"
 
-    assert "approval" in asyncio.run(call(tools, "fine", {}, trust=False)).text
+    for trust in (False, ["pydantic-ai-slim"]):
+        assert "approval" in asyncio.run(call(tools, "fine", {}, trust=trust)).text
+    fine.__module__ = "attrs"
+    assert asyncio.run(call(tools, "fine", {}, trust=["attrs"])).text == "fine"
 
     async def main() -> None:
         toolset = from_pydantic_ai(tools)

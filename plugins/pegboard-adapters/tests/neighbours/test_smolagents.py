@@ -13,6 +13,7 @@ import pytest
 from attrs import frozen
 from PIL import Image
 from smolagents import AgentLogger, AgentToolExecutionError, CodeAgent, LogLevel, Tool, ToolCallingAgent
+from smolagents.local_python_executor import FinalAnswerException
 from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, Model, get_tool_json_schema
 from smolagents.tools import tool as smol_tool
 
@@ -102,6 +103,11 @@ def test_invalid_arguments_run_nothing(kinds: Any, arguments: Any) -> None:
     with pytest.raises(ToolError):  # without smolagents' own check
         tools_of(kinds)["add"](**arguments)
     assert kinds.ran == []
+
+
+def test_bad_tools_of_ours_and_of_theirs_affect_only_themselves(kinds: Any, check_theirs: Any) -> None:
+    kinds.check_bad(run(kinds, *kinds.bad_calls))
+    check_theirs("smolagents", lambda functions: [*map(smol_tool, functions)], FinalAnswerException("secret"))
 
 
 def test_a_recursive_argument_is_written_out(kinds: Any) -> None:
@@ -207,17 +213,10 @@ def test_one_that_smolagents_cannot_take_is_left_out(kinds: Any, caplog: pytest.
         for n in range(9)
     }
     schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/l0"}}, "$defs": {**levels, "l9": {}}}
-    kinds.registry.register(PegboardTool.from_schema("huge", schema, lambda arguments: ""))
+    kinds.registry.register(PegboardTool.from_schema("enormous", schema, lambda arguments: ""))
     kinds.registry.register(PegboardTool.provider("web", "openai.web_search"))  # a provider runs it
-    assert not {"huge", "web"} & tools_of(kinds).keys()
-    assert "huge can't be offered to smolagents" in caplog.text
-
-
-def test_tools_need_a_registry() -> None:
-    from pegboard import ResolvedTools
-
-    with pytest.raises(ValueError, match="no registry"):
-        to_smolagents(ResolvedTools((), (), ()))
+    assert not {"enormous", "web"} & tools_of(kinds).keys()
+    assert "enormous can't be offered to smolagents" in caplog.text
 
 
 # smolagents' tools in pegboard ----------------------------------------------------------------------------------------
@@ -312,18 +311,12 @@ def test_one_that_cannot_be_offered_affects_only_itself() -> None:
     assert [problem.tool for problem in result.problems] == ["no tool"]
 
 
-def test_they_ask_unless_they_are_trusted() -> None:
-    async def main(trust: Any) -> str:
-        registry = ToolRegistry()
-        registry.register(from_smolagents([shout], trust=trust))
-        return (await registry.call("shout", {"text": "a"}, resolved=await registry.resolve())).text
-
-    assert "approval" in asyncio.run(main(trust=False))
-    assert asyncio.run(main(trust=["shout"])) == "A"
-    assert "approval" in asyncio.run(main(trust=["smolagents"]))  # the function isn't of this package
-
-
 def test_a_collection_is_taken_as_it_is() -> None:
     from smolagents import ToolCollection
 
     assert asyncio.run(call(ToolCollection([shout]), "shout", {"text": "a"})).text == "A"
+
+
+def test_the_example_of_the_readme_runs(example: Any) -> None:
+    names = example("smolagents")
+    assert asyncio.run(names["main"](Scripted(("add", {"a": 1, "b": 2}), ("shout", {"text": "a"})))) == "done"

@@ -12,6 +12,7 @@ from pydantic import BaseModel, field_validator
 from strands import Agent, ToolContext, tool as strands_tool
 from strands.models import Model
 from strands.tools.tools import PythonAgentTool
+from strands.types.exceptions import EventLoopException
 from strands.types.tools import AgentTool
 
 import pegboard
@@ -125,6 +126,11 @@ def test_invalid_arguments_run_nothing(kinds: Any, arguments: Any) -> None:
     (answer,) = run(kinds, ("add", arguments))
     assert answer["status"] == "error"
     assert kinds.ran == []
+
+
+def test_bad_tools_of_ours_and_of_theirs_affect_only_themselves(kinds: Any, check_theirs: Any) -> None:
+    kinds.check_bad(run(kinds, *kinds.bad_calls))
+    check_theirs("strands", lambda functions: [*map(strands_tool, functions)], EventLoopException(OSError("secret")))
 
 
 def test_a_recursive_argument_is_kept(kinds: Any) -> None:
@@ -521,11 +527,6 @@ def test_one_that_cannot_be_offered_affects_only_itself() -> None:
     assert "No module named 'missing_package'" in causes["missing_package.x"]
 
 
-def test_they_ask_unless_they_are_trusted() -> None:
-    assert "approval" in result([double], "double", {"x": 1}, trust=False).text
-    assert result([double], "double", {"x": 1}, trust=["double"]).text == "2"
-
-
 def test_the_package_of_a_modules_function_tells_its_trust() -> None:
     import attrs
 
@@ -538,3 +539,12 @@ def test_the_package_of_a_modules_function_tells_its_trust() -> None:
     tools = [PythonAgentTool("made", spec, made)]
     assert result(tools, "made", {}, trust=["attrs"]).text == "made"
     assert "approval" in result(tools, "made", {}, trust=["strands-agents"]).text
+
+
+def test_the_example_of_the_readme_runs(example: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calculator = ModuleType("calculator")
+    vars(calculator)["calculator"] = double
+    for name, module in (("strands_tools", ModuleType("strands_tools")), ("strands_tools.calculator", calculator)):
+        monkeypatch.setitem(sys.modules, name, module)
+    names = example("Strands")
+    assert "done" in asyncio.run(names["main"](Scripted(("delete", {"name": "a.txt"}))))
