@@ -16,7 +16,6 @@ from pegboard.json import digest_of
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin, Problem, mapped_name
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.predicates import Custom
 from pegboard.toolsets.toolset import Toolset
 from pegboard.typing import frozen
 
@@ -246,6 +245,8 @@ class Catalogue:
         """
         try:
             if kind == "predicates":
+                from pegboard.toolsets.predicates import Custom  # a call without resolved tools needs none
+
                 Custom(thing, name)
             if kind == "processors":
                 from pegboard.request.processors import check_processor  # loads all of them

@@ -23,8 +23,6 @@ from pegboard.errors import (
 )
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.tool import Tool, tools_html
-from pegboard.tools.visible import visible_spec
-from pegboard.toolsets.predicates import Where
 from pegboard.toolsets.toolset import OwnedToolset, is_toolset, subscribe
 
 if TYPE_CHECKING:
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.tools.services import Services, ServiceScope
     from pegboard.tools.spec import Problem
+    from pegboard.toolsets.predicates import Where
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.toolset import Toolset
 
@@ -209,6 +208,8 @@ class Registrar:
         others = (thing for thing in things if not is_toolset(thing))
         tools = [tool for thing in others for tool in tools_from(thing, foreign=origin != HOST)]
         if origin != HOST:
+            from pegboard.tools.visible import visible_spec
+
             tools = [tool.evolve(origin=origin, spec=visible_spec(tool.spec)) for tool in tools]
         with self.contributions.lock:
             after, brought = self.contributions.catalogue.with_tools(tools, on_conflict or self._on_conflict)

@@ -24,7 +24,6 @@ from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
-from pegboard.toolsets.predicates import Custom, Where, all_of
 from pegboard.toolsets.toolset import close_all, may_contain
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from pegboard.request.model_request import Exporter, Model, ModelRequest
     from pegboard.request.pipeline import Pipeline
     from pegboard.tools.tool import Tool
+    from pegboard.toolsets.predicates import Where
     from pegboard.toolsets.resolve import OnToolsetError, ResolvedTools
     from pegboard.toolsets.toolset import Toolset
 
@@ -658,6 +658,7 @@ class ToolRegistry(Registrar):
 
     async def _resolved(self, toolsets: Sequence[Toolset], context: ReadonlyContext, **options: Any) -> ResolvedTools:
         """`resolve_tools` of what is registered now, by what this registry always requires, within its limits."""
+        from pegboard.toolsets.predicates import Custom, all_of
         from pegboard.toolsets.resolve import resolve_tools
 
         catalogue, permissions = self.contributions.catalogue, self._permissions

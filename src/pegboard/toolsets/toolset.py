@@ -34,12 +34,11 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Binder, Handler
 from pegboard.tools.spec import HOST, Origin, Problem
 from pegboard.tools.tool import LateHandler, Tool, check_schemas
-from pegboard.tools.visible import visible_spec
-from pegboard.toolsets.predicates import Predicate
 from pegboard.typing import define, frozen
 
 if TYPE_CHECKING:
     from pegboard.threads import OwnThread
+    from pegboard.toolsets.predicates import Predicate
 
 
 @runtime_checkable
@@ -623,6 +622,8 @@ class OwnedToolset(WrapperToolset):
 def owned_tool(tool: Tool, owner: Origin) -> Tool:
     """A tool under this owner: checked, with its origin, and without hidden characters in its texts."""
     check_tool_schemas(tool)  # a processor's hasn't been checked
+    from pegboard.tools.visible import visible_spec  # only for tools that aren't the host's own
+
     own = tool.origin
     base = own if owner.plugin is None else owner
     source = own.source or owner.source
