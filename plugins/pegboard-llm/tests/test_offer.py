@@ -178,9 +178,9 @@ def test_the_installed_tools_are_offered_but_for_those_of_llm(config, peg):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("peg")
-def test_settings_choose_what_is_offered_and_wrong_ones_offer_nothing(config, caplog):
+def test_settings_choose_what_is_offered_and_wrong_ones_offer_nothing(config, capsys):
     config.write_text('enable = ["pegs"]\n[plugins.llm.offer]\nwhere = "not plugin:pegs"\n')
     assert offered() == []
     config.write_text('enable = ["pegs"]\n[plugins.llm.offer]\nnosuch = 1\n')
     assert offered() == []
-    assert "nosuch" in caplog.text
+    assert "can't be offered to llm: plugins.llm.offer.nosuch: unknown key" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from inspect import Parameter, Signature
 from keyword import iskeyword
 from typing import Any, Final, cast
 
+import click
 import llm
 
 from pegboard import (
@@ -29,8 +30,9 @@ from pegboard import (
     read_permissions,
 )
 from pegboard.approval import ask_later
-from pegboard.errors import check_keys, operator_log
+from pegboard.errors import check_keys
 from pegboard.json import json_text
+from pegboard.text import visible
 from pegboard.tools import EMPTY_CONTEXT
 
 _CALL: Final = "llm_tool_call"  # the parameter in which llm passes the whole call
@@ -131,4 +133,4 @@ def register_installed(register: Callable[[llm.Tool], None]) -> None:
         for tool in llm_tools(registry, resolved, permissions=permissions):
             register(tool)
     except Exception as error:  # noqa: BLE001  raised here, it would end llm
-        operator_log().error("pegboard's tools can't be offered to llm: %s", error)
+        click.echo(f"pegboard's tools can't be offered to llm: {visible(str(error))}", err=True)  # llm shows no logs
