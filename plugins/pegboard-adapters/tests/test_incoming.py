@@ -19,9 +19,8 @@ class Item:
 
 
 def convert(item: Any) -> Tool:
-    if item.broken:
-        raise ValueError("its schema\u200b is wrong")
-    return Tool.from_schema(item.name, {}, lambda arguments: "ran", read_only=True)
+    schema = {"$ref": "#/$defs/no\u200bwhere"} if item.broken else {}
+    return Tool.from_schema(item.name, schema, lambda arguments: "ran", read_only=True)
 
 
 async def result_of(trust: Any, name: str = "one") -> Any:

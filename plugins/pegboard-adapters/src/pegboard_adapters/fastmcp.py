@@ -159,7 +159,7 @@ class _PegboardTool(FastMCPTool):
                 own = ToolContext(request=self._request, listener=listen)
                 result = await run_call(self._resolved, self.name, arguments, own, ask=asker.ask)
         except _QuestionError as question:
-            return InputRequiredToolResult(question.result)
+            return InputRequiredToolResult(*question.args)
         if result.is_error:
             raise FastMCPToolError(result.text)
         data = result.to_json()
@@ -197,11 +197,7 @@ async def _progress_to(context: Context) -> AsyncIterator[Callable[[object], Non
 
 
 class _QuestionError(Exception):
-    """A question that the client's user answers in the client's next request."""
-
-    def __init__(self, result: InputRequiredResult) -> None:
-        super().__init__("the client's user is asked")
-        self.result = result
+    """A question, as an `InputRequiredResult`, that the client's user answers in the client's next request."""
 
 
 @define
@@ -245,9 +241,8 @@ class _Asker:
         asked = ElicitRequestFormParams(message=request.to_text(), requested_schema=form or _CONFIRM)
         if _is_modern(self.context):
             state = str(json_text({"given": self.given, "asked": key}))
-            raise _QuestionError(
-                InputRequiredResult(input_requests={key: ElicitRequest(params=asked)}, request_state=state)
-            )
+            requests = {key: ElicitRequest(params=asked)}
+            raise _QuestionError(InputRequiredResult(input_requests=requests, request_state=state))
         try:
             answer = await self.context.session.elicit(asked.message, asked.requested_schema, self.context.request_id)
         except McpError as error:

@@ -22,7 +22,15 @@ from pegboard_adapters.peers import check_peer
 
 check_peer("openai-agents")
 
-from agents import FunctionTool, RunContextWrapper, ToolOutputFileContent, ToolOutputImage, ToolOutputText
+from agents import (
+    FunctionTool,
+    RunContextWrapper,
+    ToolInputGuardrailData,
+    ToolOutputFileContent,
+    ToolOutputGuardrailData,
+    ToolOutputImage,
+    ToolOutputText,
+)
 from agents.strict_schema import ensure_strict_json_schema
 from agents.tool import default_tool_error_function
 from agents.tool_context import ToolContext as AgentsContext
@@ -153,7 +161,11 @@ def _tool_of(context: Callable[[ToolContext], object], tool: Any) -> Tool:
             raise ToolError(f"{tool.name} isn't enabled for this call.")
         if callable(tool.needs_approval) and await tool.needs_approval(own, arguments, call_id):
             await confirm(call, tool.name, arguments)
-        return _result_of(tool.name, await tool.on_invoke_tool(own, text))
+        agent: Any = None  # there is none
+        await _guard(tool.tool_input_guardrails, ToolInputGuardrailData(own, agent))
+        output = await tool.on_invoke_tool(own, text)
+        await _guard(tool.tool_output_guardrails, ToolOutputGuardrailData(own, agent, output))
+        return _result_of(tool.name, output)
 
     asks = tool.needs_approval is True or None
     schema = tool.params_json_schema
@@ -163,8 +175,17 @@ def _tool_of(context: Callable[[ToolContext], object], tool: Any) -> Tool:
         run,
         description=tool.description,
         requires_confirmation=asks,
+        timeout=tool.timeout_seconds,
         skip_patterns=True,
     )
+
+
+async def _guard(guardrails: Iterable[Any] | None, data: Any) -> None:
+    """Runs a tool's guardrails; raises what the model reads instead as a `ToolError` if one refuses."""
+    for guardrail in guardrails or ():
+        behavior = (await guardrail.run(data)).behavior
+        if behavior["type"] != "allow":
+            raise ToolError(behavior.get("message") or "a guardrail of the tool has stopped this call.")
 
 
 _FAILURE: Final = default_tool_error_function(RunContextWrapper(None), Exception("\0")).partition("\0")[0]

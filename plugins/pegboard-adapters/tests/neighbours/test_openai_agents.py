@@ -15,10 +15,13 @@ from agents import (
     RunConfig,
     RunContextWrapper,
     Runner,
+    ToolGuardrailFunctionOutput as Verdict,
     ToolOutputImage,
     Usage,
     WebSearchTool,
     function_tool,
+    tool_input_guardrail,
+    tool_output_guardrail,
 )
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
@@ -228,6 +231,32 @@ def test_their_approvals_are_questions(approved: bool) -> None:
     assert (asyncio.run(call([pay], "pay", {"amount": 50}, approver=approver)).text == "paid 50") == approved
     assert asyncio.run(call([pay], "pay", {"amount": 5})).text == "paid 5"
     assert (asyncio.run(call([wipe], "wipe", {}, approver=approver)).text == "wiped") == approved
+
+
+def test_their_guardrails_and_time_limits_hold() -> None:
+    ran: list[str] = []
+
+    @tool_input_guardrail
+    def not_bob(data: Any) -> Any:
+        names = json.loads(data.context.tool_arguments)["name"]
+        return Verdict.reject_content("not bob") if names == "bob" else Verdict.allow()
+
+    @tool_output_guardrail
+    def not_secret(data: Any) -> Any:
+        return Verdict.raise_exception() if "secret" in data.output else Verdict.allow()
+
+    @function_tool(timeout=5, tool_input_guardrails=[not_bob], tool_output_guardrails=[not_secret])
+    async def find(name: str) -> str:
+        """Finds."""
+        ran.append(name)
+        return f"found {name}"
+
+    bob, secret, ann = (asyncio.run(call([find], "find", {"name": name})) for name in ("bob", "secret", "ann"))
+    assert (bob.is_error, bob.text) == (True, "not bob")
+    assert (secret.is_error, "found" in secret.text) == (True, False)
+    assert (ann.text, ran) == ("found ann", ["secret", "ann"])
+    (offered,) = asyncio.run(from_openai_agents([find]).tools(ANN))
+    assert offered.policy.timeout == 5
 
 
 def test_the_package_of_a_function_tells_its_trust() -> None:
