@@ -64,7 +64,8 @@ class ConfiguredToolset(ToolsetBase):
         problems: list[Problem] = []
         for place in settings.tools:
             if place not in self._toolsets:
-                self._toolsets[place] = await run_in_thread(self._load, place, settings.trust)
+                loaded = await run_in_thread(self._load, place, settings.trust)
+                self._toolsets.setdefault(place, loaded)  # another listing may have loaded it, too
             toolset = self._toolsets[place]
             if isinstance(toolset, Problem):
                 problems.append(toolset)

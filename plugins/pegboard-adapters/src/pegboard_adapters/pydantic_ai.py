@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -177,6 +178,7 @@ class _ForeignToolset(ToolsetBase):
         self.name = name
         self._toolset, self._deps, self._trust = toolset, deps, trust
         self._entered: AsyncExitStack | None = None
+        self._entering = asyncio.Lock()
         self._known = KnownTools()
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
@@ -188,9 +190,11 @@ class _ForeignToolset(ToolsetBase):
             await self._entered.aclose()
 
     async def _offered(self, run: RunContext[Any]) -> Mapping[str, ToolsetTool[Any]]:
-        if self._entered is None:
-            self._entered = AsyncExitStack()
-            await self._entered.enter_async_context(self._toolset)
+        async with self._entering:
+            if self._entered is None:
+                stack = AsyncExitStack()
+                await stack.enter_async_context(self._toolset)
+                self._entered = stack
         return await self._toolset.get_tools(run)
 
     def _run(self, context: ReadonlyContext, **facts: Any) -> RunContext[Any]:

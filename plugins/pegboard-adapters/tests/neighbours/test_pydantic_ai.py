@@ -315,3 +315,38 @@ def test_they_ask_unless_they_are_trusted_and_stay_the_same() -> None:
 def test_the_example_of_the_readme_runs(example: Any) -> None:
     names = example("Pydantic AI")
     assert names["main"](scripted(("delete", {"name": "a.txt"}))) == "done"
+
+
+class Opening(FunctionToolset[Any]):
+    """A toolset that lists its tools while it is entered, which fails at first."""
+
+    tries, is_open = 0, False
+
+    async def __aenter__(self) -> Any:
+        self.tries += 1
+        if self.tries == 1:
+            raise OSError("not yet")
+        await asyncio.sleep(0)
+        self.is_open = True
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.is_open = False
+
+    async def get_tools(self, ctx: Any) -> Any:
+        assert self.is_open
+        return await super().get_tools(ctx)
+
+
+def test_a_toolset_is_entered_once_before_it_lists_its_tools_and_left_by_closing() -> None:
+    async def main() -> None:
+        opening = Opening()
+        toolset = from_pydantic_ai(opening)
+        with pytest.raises(OSError, match="not yet"):
+            await toolset.tools(ANN)
+        await asyncio.gather(toolset.tools(ANN), toolset.tools(ANN))
+        assert (opening.tries, opening.is_open) == (2, True)
+        await toolset.close()
+        assert not opening.is_open
+
+    asyncio.run(main())
