@@ -50,11 +50,12 @@ RULES = {  # of every package
 }
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the rules
     "pegboard": {
-        "files": Limit(138),
+        "files": Limit(139),
         # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say; 1,000 for
         # what adapters need: problems of single tools, their source and own threads, `wrap_call`, `decide`; 400 for
-        # runs on other machines: keys, attaching to a run, and the caller for its worker (170 less in a plugin).
-        "lines": Limit(43_000, goal=41_500),
+        # runs on other machines: keys, attaching to a run, and the caller for its worker (170 less in a plugin);
+        # 550 for the checks of executors.
+        "lines": Limit(43_600, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
@@ -82,7 +83,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
     },
     # Of the core and of the first plugins; 2,600 of them are attacks on rules and approvals, 2,000 tests of what
     # adapters need.
-    "tests": {"lines": Limit(71_700)},
+    "tests": {"lines": Limit(72_000)},
 }
 
 

@@ -65,7 +65,7 @@ class LocalExecutor:
     """Executor that runs tools in this process; serves the requests of a host elsewhere.
 
     A call is validated, checked against permissions, run and shaped as in a registry, within the request's time limit.
-    A request with the digest of another definition isn't executed.
+    Each request is one attempt, as its caller retries. One with the digest of another definition isn't executed.
 
     With a `caller`, the tool's events, questions and nested calls go there, and its memory and artifacts are the
     caller's. The rules here can only deny more than the caller's do, or ask the caller's user, too. Time that the user
@@ -100,7 +100,8 @@ class LocalExecutor:
         executors: Mapping[str, Executor | ToolExecutor] | None = None,
         services: Mapping[Any, Any] | None = None,
     ) -> None:
-        self._tools: Final = {tool.name: tool for given in tools for tool in tools_from(given, foreign=True)}
+        found = (tool for given in tools for tool in tools_from(given, foreign=True))
+        self._tools: Final = {tool.name: tool.evolve(policy=attrs.evolve(tool.policy, retries=0)) for tool in found}
         self.active = active
         self._executors: Final = dict(executors or {})
         self._runtime: Final = Runtime(locks=LockManager(limits.max_concurrency), executor=self._executor)

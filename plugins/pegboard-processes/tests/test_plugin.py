@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from isolated_tools import tool_named
@@ -10,8 +12,8 @@ from running import PATIENCE
 
 import pegboard
 from pegboard import Limits, Permissions, Policy, Rule, ToolCall, ToolRegistry, register_plugin
-from pegboard.execution import ExecutionRequest, LocalExecutor
-from pegboard.testing import check_plugin
+from pegboard.execution import ExecutionRequest, ExecutionResponse, LocalExecutor
+from pegboard.testing import check_executor, check_plugin
 from pegboard_processes import ChildProcesses, plugin
 
 ADD = tool_named("add").evolve(policy=Policy(executor="process"))
@@ -95,3 +97,30 @@ def test_a_queued_call_is_decided_again_before_it_is_sent(tmp_path):
     kinds, after = asyncio.run(main())
     assert kinds == [None, "denied"]
     assert after.text == str(tmp_path)  # the child that wasn't used serves the next call
+
+
+@asynccontextmanager
+async def started(kind=ChildProcesses):
+    pool = kind()
+    try:
+        yield pool
+    finally:
+        await pool.aclose()
+
+
+@pytest.mark.slow
+async def test_the_executor_passes_the_checks_of_executors():
+    reason = "a child gets the caller's own definition"
+    report = await check_executor(started, remote=True, skip={"another_definition_is_refused": reason})
+    assert {*report.skipped.values()} == {reason, "for durable executors"}
+
+
+@pytest.mark.slow
+async def test_an_executor_that_hides_a_crash_fails_them():
+    class Hiding(ChildProcesses):
+        async def execute_tool(self, call):
+            response = await super().execute_tool(call)
+            return ExecutionResponse(output="done") if response.kind == "crashed" else response
+
+    with pytest.raises(AssertionError, match="a_dying_worker_is_reported: kind: expected one of"):
+        await check_executor(partial(started, Hiding), remote=True, only=["a_dying_worker_is_reported"])

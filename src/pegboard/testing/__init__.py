@@ -27,6 +27,11 @@ from pegboard.testing.check import (
     mutations_of as mutations_of,
     short_text as short_text,
 )
+from pegboard.testing.executors import (
+    EXECUTOR_TOOLS as EXECUTOR_TOOLS,
+    ExecutorReport as ExecutorReport,
+    check_executor as check_executor,
+)
 from pegboard.testing.samples import NoSampleError as NoSampleError, Samples as Samples
 from pegboard.testing.scripted import ScriptedApprover as ScriptedApprover, ScriptedModel as ScriptedModel
 from pegboard.timeout import WATCHDOG as WATCHDOG, code_position as code_position
