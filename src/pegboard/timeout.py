@@ -271,7 +271,7 @@ class Deadline:
         task, watchdog, name = running_task(), self.watchdog, self.name
         self._task, self.loop, self._cancelled = task, task.get_loop(), 0
         self._before = before = task.cancelling()
-        self._alarm = _alarm_of(self.loop)
+        self._alarm = alarm = _alarm_of(self.loop)
         if self.seconds is not None:
             self._due = (self._paused_at if self._pauses else self.loop.time()) + self.seconds
             self._set_alarm()
@@ -280,6 +280,7 @@ class Deadline:
                 try:
                     sent = yield waits_for
                 except GeneratorExit:
+                    self._alarm = None  # its loop may be closed
                     coroutine.close()
                     raise
                 except BaseException as error:
@@ -297,7 +298,7 @@ class Deadline:
                     self._grace_end = inf  # the cancellation was undone, such as by an inner `asyncio.timeout`
                     self._set_alarm()
         except BaseException as error:
-            self._alarm.due.pop(self, None)
+            alarm.due.pop(self, None)
             self._alarm, self._due, self._grace_end = None, inf, inf
             for _ in range(self._cancelled):
                 task.uncancel()
@@ -393,11 +394,17 @@ def running_task() -> asyncio.Task[Any]:
 
 
 def cancels_the_call(error: BaseException) -> bool:
-    """Whether `error` is the cancellation of the current task, rather than raised by code in it."""
-    if not isinstance(error, asyncio.CancelledError):
+    """Whether `error` is the cancellation of the current task, rather than raised by code in it.
+
+    Or the `GeneratorExit` of a coroutine that is closed after its event loop.
+    """
+    if not isinstance(error, asyncio.CancelledError | GeneratorExit):
         return False
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # there is no running loop
+        return True
+    return task is not None and task.cancelling() > 0 and not isinstance(error, GeneratorExit)
 
 
 def as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:

@@ -609,6 +609,31 @@ def test_a_wrapper_may_set_a_time_limit_of_its_own(stuck_tool):
             assert (result.kind, result.text) == ("timeout", "too slow")
 
 
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_a_call_may_be_closed_after_its_event_loop(stuck_tool, logged, is_wrapped):
+    wait, started = stuck_tool
+    registry, ended = ToolRegistry(), []
+    registry.register(wait)
+
+    async def wrap(call_next):
+        try:
+            return await call_next()
+        finally:
+            ended.append("wrapper")
+
+    if is_wrapped:
+        registry.add_callback("wrap_call", wrap)
+    call = registry.call("wait")
+
+    async def begin():
+        call.send(None)
+        await started.wait()
+
+    asyncio.run(begin())
+    call.close()
+    assert (ended, logged()) == (["wrapper"] * is_wrapped, [])
+
+
 # Calls that wait ------------------------------------------------------------------------------------------------------
 
 

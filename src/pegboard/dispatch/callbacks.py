@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias, cast
@@ -24,7 +24,7 @@ from pegboard.errors import (
     with_name,
 )
 from pegboard.threads import WorkerPool
-from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
+from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, watched
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult, encodable_text
 from pegboard.tools.spec import Limits
@@ -44,46 +44,60 @@ async def _call(link: Callback, threads: WorkerPool, *facts: Any) -> Any:
 
 
 @define(eq=False)
-class _CallNext:
-    """The `call_next` of one wrapper, which runs what it wraps; the wrapper's time limit is paused during that."""
+class _Run:
+    """One run of a callback: its time limit, made once the callback waits, and its `call_next`, if it is a wrapper."""
 
-    _run_inner: Callable[[], Awaitable[Any]]
-    _deadline: Deadline
-    _holds_grace: bool = False  # whether what it runs ends in its own time when it is cancelled
-    _is_open: bool = True
-    _task: asyncio.Task[Any] | None = None
+    _chain: Chain
+    _link: Callback
+    _inner: Callable[[], Awaitable[Any]] | None  # what `call_next` runs
+    _holds_grace: bool  # whether that ends in its own time when it is cancelled
+    is_open: bool = True  # whether `call_next` may be called
+    task: asyncio.Task[Any] | None = None  # in which `call_next` runs
+    raised: tuple[BaseException, ...] = ()  # by `call_next`
     _runs: int = 0
-    _raised: list[BaseException] = field(factory=list[BaseException])
+    _deadline: Deadline | None = None
+    _loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop)
 
-    async def __call__(self) -> Any:
-        if not self._is_open:
+    def deadline(self) -> Deadline:
+        """The time limit, which is paused while `call_next` runs, or the user is asked."""
+        deadline = self._deadline
+        if deadline is None:
+            limits, watchdog = self._chain.limits, self._chain.runtime.watchdog
+            deadline = Deadline(limits.callback_timeout, limits.grace, watchdog, title_of(self._link))
+            deadline.loop = self._loop  # a nested call in a loop of its own may be the first to ask for it
+            if self.task is not None:
+                deadline.pause(holds_grace=self._holds_grace)
+            self._deadline = deadline
+        return deadline
+
+    async def call_next(self) -> Any:
+        """Runs what the callback wraps."""
+        if not self.is_open:
             raise RuntimeError("call_next() was called after its wrapper had returned")
-        if self._task is not None:
+        if self.task is not None:
             raise RuntimeError("call_next() is running already; await it before the next call")
         if self._runs == _MOST_RUNS:
             raise RuntimeError(f"call_next() was called more than {_MOST_RUNS} times")
-        self._task = running_task()
+        assert self._inner is not None
+        self.task = running_task()
         self._runs += 1
-        self._deadline.pause(holds_grace=self._holds_grace)
+        if self._deadline is not None:
+            self._deadline.pause(holds_grace=self._holds_grace)
         try:
-            return await self._run_inner()
+            return await self._inner()
         except BaseException as error:
-            self._raised.append(error)
+            self.raised += (error,)
             raise
         finally:
-            self._deadline.resume()
-            self._task = None
+            if self._deadline is not None:
+                self._deadline.resume()
+            self.task = None
 
-    def has_raised(self, error: BaseException) -> bool:
-        """Whether `call_next()` raised this exception."""
-        return any(error is each for each in self._raised)
-
-    async def end(self, grace: float) -> None:
-        """Disables `call_next()`; cancels a run that the wrapper left in a task of its own."""
-        self._is_open = False
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task], timeout=2 * grace)
+    async def cancel(self) -> None:
+        """Cancels a `call_next` that the callback has left in a task of its own."""
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.wait([self.task], timeout=None if self._holds_grace else 2 * self._chain.limits.grace)
 
 
 def _failure(state: CallState, link: Callback, error: BaseException) -> Exception:
@@ -123,7 +137,7 @@ def _record_of(state: CallState) -> CallbackState:
     return record
 
 
-@frozen(eq=False)
+@define(eq=False)  # not frozen: each call with callbacks makes one or more
 class Chain:
     """Chain of callbacks in order, plugins' first, each with a time limit.
 
@@ -146,15 +160,58 @@ class Chain:
     def __iter__(self) -> Iterator[Callback]:
         return iter(self.links)
 
-    async def ask(self, link: Callback, *facts: Any) -> Any:
-        """Calls one callback and returns its answer.
+    async def ask(
+        self,
+        link: Callback,
+        *facts: Any,
+        around: Callable[[], Awaitable[Any]] | None = None,
+        holds_grace: bool = False,
+    ) -> Any:
+        """Calls one callback within its time limit, which is paused while it asks the user; returns its answer.
+
+        Args:
+            link: The callback.
+            facts: Its arguments.
+            around: What its last argument, `call_next`, runs; the callback is middleware then, and has to answer.
+            holds_grace: Whether a cancellation ends `around` in its own time, however long that takes.
 
         Raises:
-            BaseException: What `failure` makes of a callback that failed, timed out or answered something else.
+            BaseException: What `failure` makes of a callback that failed, timed out or answered something else; or
+                the exception of `around`, if the callback lets it through.
             asyncio.CancelledError: The caller was cancelled.
         """
-        answer = await self._call_within(link, self._limit_of(link), facts)
-        return answer if answer is None else self._check(link, answer, " or None")
+        run, runtime = _Run(self, link, around, holds_grace), self.runtime
+        record = None if self.state is None else _record_of(self.state)
+        enclosing = None if record is None else record.deadline
+        try:
+            if record is not None:
+                record.deadline = run.deadline
+            coroutine = _call(link, runtime.threads, *facts, *(() if around is None else (run.call_next,)))
+            try:
+                waits_for = watched(runtime.watchdog, title_of(link), coroutine.send, None)
+            except StopIteration as end:
+                answer = end.value
+            else:
+                answer = await run.deadline().finish(coroutine, waits_for)
+            if isinstance(answer, self.kinds) or (answer is None and around is None):
+                return answer
+            wanted = ", ".join(kind.__name__ for kind in self.kinds) + (" or None" if around is None else "")
+            raise TypeError(f"answered {type(answer).__name__}; it may answer {wanted}")  # noqa: TRY301  as the callback
+        except LimitExpiredError:
+            late = TimeoutError(f"gave no answer within {self.limits.callback_timeout:g} s")
+            raise self.failure(link, late) from late
+        except BaseException as error:  # SystemExit, too, fails this call only
+            is_from_inside = any(error is each for each in run.raised)
+            failure = error if is_from_inside or cancels_the_call(error) else self.failure(link, error)
+            if failure is error:
+                raise
+            raise failure from error
+        finally:
+            if record is not None:
+                record.deadline = enclosing
+            run.is_open = False
+            if run.task is not None:
+                await run.cancel()
 
     async def first_answer(self, *facts: Any) -> Any:
         """Calls the callbacks until one answers something other than `None`; returns that. Raises as `ask`."""
@@ -180,60 +237,8 @@ class Chain:
                 let it through.
         """
         for link in reversed(self.links):
-            run = partial(self.wrap, link, run, facts)
+            run = partial(self.ask, link, *facts, around=run)
         return await run()
-
-    async def wrap(
-        self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...], *, holds_grace: bool = False
-    ) -> Any:
-        """Runs one callback as middleware around `run`; see `around_all`.
-
-        With `holds_grace`, a cancellation ends `run` in its own time, however long that takes.
-        """
-        deadline = self._limit_of(link)
-        call_next = _CallNext(run, deadline, holds_grace)
-        try:
-            answer = await self._call_within(link, deadline, (*facts, call_next), call_next.has_raised)
-        finally:
-            await call_next.end(deadline.grace)
-        return self._check(link, answer)
-
-    def _check(self, link: Callback, answer: Any, more: str = "") -> Any:
-        if isinstance(answer, self.kinds):
-            return answer
-        wanted = ", ".join(kind.__name__ for kind in self.kinds)
-        raise self.failure(link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted}{more}"))
-
-    def _limit_of(self, link: Callback) -> Deadline:
-        limits = self.limits
-        return Deadline(limits.callback_timeout, limits.grace, self.runtime.watchdog, title_of(link))
-
-    async def _call_within(
-        self,
-        link: Callback,
-        deadline: Deadline,
-        facts: Sequence[Any],
-        is_from_inside: Callable[[BaseException], bool] = lambda _: False,
-    ) -> Any:
-        """Calls a callback within its time limit, which is paused while it asks the user."""
-        record = None if self.state is None else _record_of(self.state)
-        enclosing = None if record is None else record.deadline
-        try:
-            if record is not None:
-                record.deadline = deadline
-            return await within(deadline, _call(link, self.runtime.threads, *facts))
-        except LimitExpiredError:
-            late = TimeoutError(f"gave no answer within {self.limits.callback_timeout:g} s")
-            raise self.failure(link, late) from late
-        except BaseException as error:  # SystemExit, too, fails this call only
-            own = is_from_inside(error) or cancels_the_call(error)
-            failure = error if own else self.failure(link, error)
-            if failure is error:
-                raise
-            raise failure from error
-        finally:
-            if record is not None:
-                record.deadline = enclosing
 
 
 def title_of(link: Callback) -> str:
@@ -243,7 +248,9 @@ def title_of(link: Callback) -> str:
 
 def chain_of(state: CallState, hook: str, *kinds: type) -> Chain:
     """The callbacks of a hook that apply to this call's tool, and the types of their answers."""
-    links = tuple(link for link in state.snapshot.callbacks.get(hook, ()) if applies(state, link))
+    links = state.snapshot.callbacks.get(hook, ())
+    if any(link.where is not None for link in links):
+        links = tuple(link for link in links if applies(state, link))
     return Chain(links, state.runtime, state.settings.limits, kinds, state, partial(_failure, state))
 
 

@@ -166,7 +166,8 @@ def paused_deadlines(state: CallState) -> Generator[None]:
     while call is not None:
         if call.started_at is not None and not runs_in_thread(call):
             deadline_of(call)  # in its first step it has none yet
-        deadlines = [each.deadline for each in (call.running, call.callbacks) if each is not None]
+        of_callback = None if call.callbacks is None else call.callbacks.deadline
+        deadlines = call.running and call.running.deadline, of_callback and of_callback()
         paused += [each for each in deadlines if each is not None and each.loop is loop]
         call = call.enclosing
     for deadline in paused:

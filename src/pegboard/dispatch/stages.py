@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import partial
+from functools import cache, partial
 from inspect import iscoroutine
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import attrs
@@ -271,55 +272,55 @@ async def answer(state: CallState, result: ToolResult | None = None, error: Base
     await (_WholeCall(state, run).run() if "wrap_call" in state.snapshot.callbacks else run())
 
 
+@cache
+def _callbacks() -> ModuleType:
+    """The module of callbacks, loaded with the first one; an import statement costs ten times as much each time."""
+    from pegboard.dispatch import callbacks
+
+    return callbacks
+
+
 @define(eq=False)
 class _WholeCall:
     """A call inside its wrappers: its stages run once, and no wrapper can lose their result."""
 
     state: CallState
     stages: Callable[[], Awaitable[None]]
-    task: asyncio.Task[Any] | None = field(default=None, init=False)  # in which the stages run, once they have begun
-    was_cancelled: bool = field(default=False, init=False)
+    cancelled: int | None = field(default=None, init=False)  # cancellations of the task when the stages began
 
-    async def run(self) -> None:
+    def run(self) -> Awaitable[object]:
         """Runs the wrappers, the first outermost, and the stages inside them; raises as `finish`."""
-        from pegboard.dispatch.callbacks import chain_of
-
-        task, chain, run = running_task(), chain_of(self.state, "wrap_call", ToolResult), self._run_stages
-        before = task.cancelling()
+        callbacks = _callbacks()
+        chain, run = callbacks.chain_of(self.state, "wrap_call", ToolResult), self._run_stages
+        facts = callbacks.WrappedCall(self.state), self.state.request
         for link in reversed(chain.links):
-            run = partial(self._run_inside, chain, link, run)
-        await run()
-        if self.was_cancelled and task.cancelling() > before:  # a wrapper caught it
-            raise asyncio.CancelledError
+            run = partial(self._run_inside, chain, link, run, facts)
+        return run()
 
     async def _run_stages(self) -> ToolResult:
-        if self.task is not None:
+        if self.cancelled is not None:
             raise RuntimeError("call_next() runs a call once, and was called twice; wrap_tool may run its tool again")
-        self.task = running_task()
-        try:
-            await self.stages()
-        except asyncio.CancelledError:
-            self.was_cancelled = True
-            raise
+        self.cancelled = running_task().cancelling()
+        await self.stages()
         self.state.mark_seen()
         return self._result
 
-    async def _run_inside(self, chain: Chain, link: Callback, run: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    async def _run_inside(
+        self, chain: Chain, link: Callback, run: Callable[[], Awaitable[ToolResult]], facts: tuple[Any, ...]
+    ) -> ToolResult:
         """Runs one wrapper around the stages, or around the wrappers further in; returns the result after it."""
-        from pegboard.dispatch.callbacks import WrappedCall, title_of
-
         state, answer, failure = self.state, None, None
         try:
-            answer = await chain.wrap(link, run, (WrappedCall(state), state.request), holds_grace=True)
+            answer = await chain.ask(link, *facts, around=run, holds_grace=True)
             if answer is not state.result:
                 answer = await hold_to_limits(state, answer)
         except BaseException as error:  # SystemExit, too
             if cancels_the_call(error):
                 raise
             failure = error
-        if self.task not in (None, running_task()):
-            await asyncio.wait([self.task])  # the wrapper has left it, and it was cancelled
         if not state.is_seen:  # the wrapper failed, or answered, instead of running the call
+            if self.cancelled is not None and running_task().cancelling() > self.cancelled:
+                raise asyncio.CancelledError  # the wrapper has caught that
             await finish(state, answer, failure)
             state.mark_seen()
         elif answer is not None and not _waits(state, self._result.kind):
@@ -327,7 +328,7 @@ class _WholeCall:
         elif answer is not state.result:
             failure = failure or ValueError("a call that waits keeps its result")
             if not isinstance(failure, CallError) or failure.kind != "callback_failure":  # that is logged already
-                log_failure(title_of(link), failure)
+                log_failure(_callbacks().title_of(link), failure)
         return self._result
 
     @property

@@ -223,8 +223,8 @@ class CallbackState:
 
     arguments: Mapping[str, Any] | None = None
     view: Mapping[str, Any] = NO_ARGUMENTS
-    deadline: Deadline | None = None
-    trace: dict[str, str] = field(factory=dict[str, str])
+    deadline: Callable[[], Deadline] | None = None
+    trace: dict[str, str] = field(factory=lambda: {})  # noqa: PIE807  `dict[str, str]` is slow
 
 
 @frozen(eq=False)

@@ -46,10 +46,16 @@ class Otel:
         return self._made
 
     @hookimpl(tryfirst=True)
-    async def pegboard_wrap_call(self, call: WrappedCall, call_next: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    @nonblocking
+    def pegboard_wrap_call(
+        self,
+        call: WrappedCall,
+        context: ReadonlyContext,  # noqa: ARG002  with all arguments, in order, the hook is called directly
+        call_next: Callable[[], Awaitable[ToolResult]],
+    ) -> Awaitable[ToolResult]:
         """Records a call as a span and a duration."""
         recorder = self._made or self._recorder()
-        return await (call_next() if recorder is None else recorder.call(call, call_next))
+        return call_next() if recorder is None else recorder.call(call, call_next)
 
     @hookimpl(tryfirst=True)
     async def pegboard_wrap_model(
