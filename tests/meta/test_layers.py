@@ -96,6 +96,10 @@ LATE = "approval approve background batch callbacks events executors find permis
             FIRST_PROGRAM,
             f"cattrs jsonschema click pluggy fnmatch {' '.join(f'pegboard.dispatch.{name}' for name in LATE.split())}",
         ),
+        (
+            FIRST_PROGRAM.replace("assert", "registry.add_callback('after_tool', lambda: None)\nassert", 1),
+            "pegboard.dispatch.background pegboard.dispatch.batch pegboard.dispatch.approve",
+        ),
     ],
 )
 def test_imports_load_nothing_heavy(statement: str, forbidden: str) -> None:

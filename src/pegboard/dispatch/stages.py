@@ -338,10 +338,12 @@ class _WholeCall:
 
 
 async def _end(state: CallState) -> None:
-    running, result, operations = state.running, state.result, state.runtime.operations
+    running, result = state.running, state.result
     has_run = running is not None and running.lock is not None and result is not None and not result.is_error
-    if has_run and operations is not None and state.tool is not None and state.tool.spec.long_running:
-        operations.begin(state)  # the result of a long-running tool becomes a pending one
+    if has_run and state.tool is not None and state.tool.spec.long_running:
+        operations = state.runtime.operations
+        if operations is not None:
+            operations.begin(state)  # the result of a long-running tool becomes a pending one
     failure = state.error
     # The callbacks have seen the result, or get the one after the host has run the call, or a person has answered.
     waits = _waits(state, failure.kind if isinstance(failure, CallError) else None)
