@@ -40,7 +40,7 @@ from pegboard.tools.call import CallError, Confirmation
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
 from pegboard.tools.services import Services
-from pegboard.tools.spec import DEFAULT_LIMITS, Limits
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Policy, ResultLimits
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import tools_from
 from pegboard.typing import JsonSchema
@@ -64,8 +64,9 @@ class ToolInfo(JsonRecord):
 class LocalExecutor:
     """Executor that runs tools in this process; serves the requests of a host elsewhere.
 
-    A call is validated, checked against permissions, run and shaped as in a registry, within the request's time limit.
-    Each request is one attempt, as its caller retries. One with the digest of another definition isn't executed.
+    A call is validated, checked against permissions and run as in a registry, within the request's time limit. Each
+    request is one attempt, and its result is whole: the caller retries, and cuts results. One with the digest of
+    another definition isn't executed.
 
     With a `caller`, the tool's events, questions and nested calls go there, and its memory and artifacts are the
     caller's. The rules here can only deny more than the caller's do, or ask the caller's user, too. Time that the user
@@ -79,7 +80,7 @@ class LocalExecutor:
         tools: The tools.
         active: The names of the tools that may be run, in order; `None` is all, `[]` none. May be set later.
         permissions: The rules of what is allowed, asked or denied.
-        limits: The limits of a call.
+        limits: The limits of a call, but for those on results.
         executors: The executors, by name, of tools that set one; closed together with this one.
         services: The services of the tools by type: values or factories, as `registry.provide` takes them.
 
@@ -101,14 +102,14 @@ class LocalExecutor:
         services: Mapping[Any, Any] | None = None,
     ) -> None:
         found = (tool for given in tools for tool in tools_from(given, foreign=True))
-        self._tools: Final = {tool.name: tool.evolve(policy=attrs.evolve(tool.policy, retries=0)) for tool in found}
+        self._tools: Final = {tool.name: tool.evolve(policy=_once(tool.policy)) for tool in found}
         self.active = active
         self._executors: Final = dict(executors or {})
         self._runtime: Final = Runtime(locks=LockManager(limits.max_concurrency), executor=self._executor)
         self._services: Final = Services(services, run_in_thread=self._runtime.threads.run)
         self._snapshot: Final = CallSnapshot(self._runtime, self._find)
         self._settings: Final = Settings(
-            attrs.evolve(limits, repair=False),  # the caller's registry has tried that
+            attrs.evolve(limits, repair=False, results=_WHOLE),  # the caller's registry does that
             CurrentPermissions(permissions, are_own=True),
         )
 
@@ -174,6 +175,14 @@ class LocalExecutor:
         if name in available:
             return self._tools[name]
         raise not_offered(name, available) if name in self._tools else unknown(name, available)
+
+
+_WHOLE: Final = ResultLimits(lines=None, bytes=None, media_bytes=None)
+
+
+def _once(policy: Policy) -> Policy:
+    """The policy of one attempt, for a caller that retries and limits results itself."""
+    return attrs.evolve(policy, retries=0, result_limits=None)
 
 
 def _required(request: ApprovalRequest) -> PermissionRequired:

@@ -148,6 +148,14 @@ class Small(Adapter):
         return response
 
 
+class Cutting(Adapter):
+    """Sends the beginning of long results."""
+
+    async def execute_tool(self, call):
+        response = await super().execute_tool(call)
+        return response.evolve(output=response.output[:1_000])
+
+
 class Eager(Adapter):
     """Says that it has run tools that it lacks."""
 
@@ -204,6 +212,7 @@ BROKEN = [
     ("a_persons_time_does_not_count", Impatient),
     ("cancelling_reaches_the_tool", Abandoning),
     ("a_large_result_arrives_or_is_refused", Small),
+    ("a_large_result_arrives_or_is_refused", Cutting),
     ("fifty_at_once", Mixing),
     ("another_definition_is_refused", changed({"digest": None})),
     ("a_tool_that_the_worker_lacks_is_refused", Eager),

@@ -473,6 +473,8 @@ async def a_large_result_arrives_or_is_refused(bench: _Bench) -> None:
     for mebibytes in (1, 20):
         result = await bench.registry().call("check_large", {"length": mebibytes << 20}, _ANN)
         _among(result.kind, (None, "limit"), f"a result of {mebibytes} MiB")
+        if result.kind is None and "kept" not in result.metadata:
+            raise AssertionError(f"a result of {mebibytes} MiB was cut before it arrived")
 
 
 @_check("local")
