@@ -310,12 +310,12 @@ def test_stamps_with_a_recent_change_arent_settled(tmp_path):
     assert not stamps.settled
 
 
-def test_stamps_of_an_installed_plugin_are_its_metadata_and_manifest(tmp_path):
+def test_stamps_of_an_installed_plugin_are_its_record_and_manifest(tmp_path):
+    """Its listing takes a `stat` for each: an installer that changes anything rewrites RECORD."""
     folder = install(tmp_path, record="demo_tools/pegboard-manifest.json,,\n")
     stamps = Stamps()
     stamps.add_plugin(discover([str(tmp_path)]).entries[0])
-    metadata = [str(folder / name) for name in ("entry_points.txt", "METADATA", "RECORD")]
-    assert paths(stamps) == [*metadata, str(tmp_path / "demo_tools/pegboard-manifest.json")]
+    assert paths(stamps) == [str(folder / "RECORD"), str(tmp_path / "demo_tools/pegboard-manifest.json")]
     assert stamps.complete
 
 
@@ -326,6 +326,6 @@ def test_stamps_of_a_plugin_without_record_include_its_code(tmp_path, code):
     file, found = write(tmp_path / code), code == "demo_tools.py"
     stamps = Stamps()
     stamps.add_plugin(discover([str(tmp_path)]).entries[0])
-    metadata = [str(folder / name) for name in ("entry_points.txt", "PKG-INFO", "RECORD")]
+    metadata = [str(folder / name) for name in ("RECORD", "entry_points.txt", "PKG-INFO")]
     assert paths(stamps) == [*metadata, *([str(file)] if found else [])]
     assert stamps.complete is found

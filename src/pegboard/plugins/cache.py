@@ -79,22 +79,24 @@ class Stamps:
             self.settled = False
 
     def add_plugin(self, found: FoundPlugin) -> None:
-        """Adds a plugin's metadata and its manifest; where the metadata doesn't cover the code, the code too.
+        """Adds a plugin's RECORD and manifest; where RECORD doesn't cover the code, its other metadata and the code.
 
-        The code of a regular install isn't added: an installer that changes it rewrites RECORD. After an edit in
-        place, run `registry list --refresh`.
+        An installer that changes the code or the metadata rewrites RECORD. After an edit in place, run
+        `registry list --refresh`.
         """
-        location = found.location
+        location, manifest = found.location, find_manifest(found)
         if location is not None:
-            metadata = "PKG-INFO" if location.endswith(".egg-info") else "METADATA"
-            self.add(f"{location}/entry_points.txt", f"{location}/{metadata}", f"{location}/RECORD")
-        manifest = find_manifest(found)
+            self.add(f"{location}/RECORD")
         if manifest is not None:
             self.add(str(manifest))
-        if found.record() is None:
-            sources = found.sources()
-            self.complete = self.complete and sources is not None
-            self.add(*(sources or ()))
+        if found.record() is not None:
+            return
+        if location is not None:
+            metadata = "PKG-INFO" if location.endswith(".egg-info") else "METADATA"
+            self.add(f"{location}/entry_points.txt", f"{location}/{metadata}")
+        sources = found.sources()
+        self.complete = self.complete and sources is not None
+        self.add(*(sources or ()))
 
     def add_published(self, published: PublishedTools) -> None:
         """Adds the files that published tools were read from, with their stamps at that time."""
