@@ -330,13 +330,13 @@ def test_predicates_of_configuration_and_caller_are_joined(site) -> None:
 
 
 TOOLSET = """
-from pegboard import Once, StaticToolset, Tool, hookimpl
+from pegboard import Once, Tool, ToolsetFunction, hookimpl
+
+greet = Tool.from_function(lambda: "hello", name="greet_live", read_only=True)
 
 @hookimpl
 def pegboard_register_toolsets(register):
-    toolset = StaticToolset("live", [Tool.from_function(lambda: "hello", name="greet_live", read_only=True)])
-    toolset.publishes = ()
-    register(toolset)
+    register(ToolsetFunction("live", lambda: [greet], publishes=()))
 
 @hookimpl
 def pegboard_approve_call():

@@ -78,8 +78,8 @@ class ToolsetFunction(ToolsetBase):
         function: Plain or async; takes the context or nothing; returns tools, or what can become tools. Return the
             same objects each time: the tool made of an object is cached while it is returned.
         blocking: Whether a plain function may block; it then runs in a thread, so that it can time out.
-        own_thread: Whether a plain function and the tools' plain handlers run in one thread of their own, one after
-            the other.
+        own_thread: Whether it, if plain, and plain handlers run in one thread of their own, one after the other.
+        publishes: The files that the tools, if always the same, are read from: listings are cached until one changes.
 
     Raises:
         RegistrationError: The function takes something else, or is a generator.
@@ -88,13 +88,20 @@ class ToolsetFunction(ToolsetBase):
     is_checked: ClassVar = True
 
     def __init__(
-        self, name: str, function: Callable[..., Any], *, blocking: bool = True, own_thread: bool = False
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        blocking: bool = True,
+        own_thread: bool = False,
+        publishes: Sequence[str] | None = None,
     ) -> None:
         flavour = CallableKind.of(function)
         if flavour not in (CallableKind.PLAIN, CallableKind.ASYNC):
             raise RegistrationError(f"toolset {name!r}: {function!r} is a generator; let it return a list of tools")
         self.name = name
         self.own_thread = own_thread
+        self.publishes = publishes
         self._function = function
         self._thread = thread_of(self) if own_thread else None
         self._off_loop = (blocking or own_thread) and flavour is CallableKind.PLAIN
@@ -120,8 +127,7 @@ class ToolsetFunction(ToolsetBase):
             try:
                 made[id(thing)] = self._made.get(id(thing)) or (thing, _as_tools(thing))
             except BaseException as error:  # noqa: BLE001  any error costs only the item
-                cause = f"item {index} can't become a tool: {error_text(error)}"
-                problems.append(Problem(cause, error=error))
+                problems.append(Problem(f"item {index} can't become a tool: {error_text(error)}", error=error))
         self._made = made
         tools = [tool for thing in things for tool in made.get(id(thing), (None, ()))[1]]
         own = answer if type(answer) is ToolsetResult else ToolsetResult()

@@ -27,6 +27,7 @@ from pegboard import (
     ToolError,
     ToolResult,
     ToolsetBase,
+    ToolsetFunction,
 )
 from pegboard.config import normalised
 from pegboard.errors import cause_of, operator_log
@@ -298,19 +299,5 @@ def configured(settings: Mapping[str, Any]) -> ToolsetBase:
     try:
         return llm_toolset(**settings)
     except ValueError as error:  # raised here, it would disable the plugin's command
-        return _Faulty(cause_of(error))
-
-
-class _Faulty(ToolsetBase):
-    """Toolset without tools, whose settings are wrong."""
-
-    name = "llm"
-    publishes: Sequence[str] = ()
-
-    def __init__(self, fault: str) -> None:
-        self._fault = fault
-
-    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
-        """No tools, and the fault."""
-        del context
-        return ToolsetResult((), [Problem(self._fault)])
+        faults = [Problem(cause_of(error))]
+        return ToolsetFunction("llm", lambda: ToolsetResult((), faults), publishes=())

@@ -20,6 +20,7 @@ from pegboard import (
     ToolError,
     ToolResult,
     ToolsetBase,
+    ToolsetFunction,
     ToolsetResult,
 )
 from pegboard.config import trust_file
@@ -456,28 +457,20 @@ def mcp_toolset(name: str, *, accepted: str | None = None, **settings: Any) -> M
     return McpToolset(name, read, None if accepted is None else Accepted(accepted, read.reached_by))
 
 
-class _Configuration(ToolsetBase):
-    """Toolset without tools that reports the faults of the configuration, and publishes its file."""
-
-    name = "mcp"
-
-    def __init__(self, faults: Sequence[str], file: Path | None) -> None:
-        self.publishes = [] if file is None else [str(file.absolute()), str(trust_file())]
-        self._offer = ToolsetResult((), [Problem(fault) for fault in faults])
-
-    async def tools(self, context: ReadonlyContext) -> ToolsetResult:
-        """No tools, and the faults as problems."""
-        del context
-        return self._offer
+def _problems(faults: Sequence[str], file: Path | None) -> ToolsetBase:
+    """A toolset without tools that reports the faults of the configuration, and publishes its file."""
+    offer = ToolsetResult((), [*map(Problem, faults)])
+    files = [] if file is None else [str(file.absolute()), str(trust_file())]
+    return ToolsetFunction("mcp", lambda: offer, publishes=files)
 
 
-def configured(settings: Mapping[str, Any]) -> list[McpToolset | _Configuration]:
+def configured(settings: Mapping[str, Any]) -> list[ToolsetBase]:
     """The toolsets of the servers in the plugin's settings."""
     try:
         servers, file = servers_from(settings), config_file(settings)
     except ValueError as error:  # raised here, it would disable the plugin's commands, which report it
-        return [_Configuration([str(error)], None)]
+        return [_problems([str(error)], None)]
     made = [McpToolset(name, each, Accepted.of(name, each)) for name, each in servers.settings.items()]
     if not servers.faults and file is None:
         return [*made]
-    return [*made, _Configuration(servers.faults, file)]
+    return [*made, _problems(servers.faults, file)]

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from attrs import fields
 
-from pegboard import Problem, ReadonlyContext, Tool, ToolsetBase
+from pegboard import Problem, ToolsetBase, ToolsetFunction
 from pegboard.config import may_bind, trust_file
 from pegboard.errors import PegboardError, check_keys
 from pegboard.files import user_folder
@@ -37,7 +37,7 @@ def configured(settings: Mapping[str, Any]) -> list[ToolsetBase]:
         if not is_array(trust):
             raise ValueError(f"{_PLACE}.trust: expected a list, such as ['github', 'shop:list_*']")  # noqa: TRY301
     except ValueError as error:
-        return [_Faults([str(error)])]
+        return [_problems([str(error)])]
     trusted = [str(each).partition(":") for each in trust]
     for name, table in tables.items():
         try:
@@ -50,7 +50,13 @@ def configured(settings: Mapping[str, Any]) -> list[ToolsetBase]:
         for document, _, _ in trusted
         if document not in tables
     ]
-    return [*toolsets, *([_Faults(faults)] if faults else [])]
+    return [*toolsets, *([_problems(faults)] if faults else [])]
+
+
+def _problems(faults: Sequence[str]) -> ToolsetBase:
+    """A toolset without tools that reports what is wrong, until a file of a project is trusted."""
+    offer = ToolsetResult((), [*map(Problem, faults)])
+    return ToolsetFunction("openapi", lambda: offer, publishes=[str(trust_file())])
 
 
 def _toolset(name: str, table: Any, trust: Sequence[str]) -> ToolsetBase:
@@ -95,18 +101,3 @@ def _store(name: str, url: str) -> str:
     """The file in which the document of a URL is kept."""
     digest = digest_of(url).rpartition(":")[2][:16]
     return os.path.join(user_folder("cache"), "openapi", f"{name}-{digest}")  # noqa: PTH118  a text is wanted
-
-
-class _Faults(ToolsetBase):
-    """Toolset without tools that reports what is wrong with the settings."""
-
-    name = "openapi"
-
-    def __init__(self, faults: Sequence[str]) -> None:
-        self.publishes = [str(trust_file())]  # a file of a project may be trusted next
-        self._offer = ToolsetResult((), [Problem(fault) for fault in faults])
-
-    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
-        """No tools, and the faults as problems."""
-        del context
-        return self._offer
