@@ -253,7 +253,8 @@ class Registrar:
         Args:
             stage: Around a call `"before_tool"`, `"after_tool"`, `"on_tool_error"`, `"wrap_tool"`, `"repair_call"`,
                 `"approve_call"`, `"wrap_call"`; around a model `"before_model"`, `"after_model"`, `"on_model_error"`,
-                `"wrap_model"`; around a turn `"before_turn"`, `"after_turn"`, `"on_stop"`; or `"observe"`.
+                `"wrap_model"`; around a turn `"before_turn"`, `"resume_turn"`, `"after_turn"`, `"on_stop"`; or
+                `"observe"`.
             function: Plain or async; takes some or all arguments of the hook of that name, by name.
             where: A predicate on tools, or its text: the function is called for calls of these tools only.
 

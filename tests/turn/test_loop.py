@@ -535,6 +535,22 @@ class TestTurnCallbacks:
         with pytest.raises(CallbackError, match=wrong):
             turn(["ok"] if stage == "on_stop" else [])
 
+    def test_resume_turn_is_called_instead_of_before_turn(self, registry, resume, turn, caplog):
+        """And what it raises is logged."""
+        called = []
+
+        def resumed(outcome):
+            called.append(f"resumed {outcome.ended}")
+            raise ValueError("oops")
+
+        registry.register(Tool.from_schema("by_host", {}))
+        registry.add_callback("before_turn", lambda: called.append("began"))
+        registry.add_callback("resume_turn", resumed)
+        suspended, _ = turn([ToolCall("by_host", {}, "1")])
+        outcome = resume(suspended, ["Done."], tool_results={"1": "42"})
+        assert (outcome.text, called) == ("Done.", ["began", "resumed pending"])
+        assert "oops" in caplog.text
+
     def test_after_turn_is_called_at_every_end(self, registry, turn):
         ends = []
         registry.add_callback("after_turn", lambda outcome: ends.append(outcome.ended))

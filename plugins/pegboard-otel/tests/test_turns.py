@@ -8,6 +8,7 @@ import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
 from pegboard import ModelConfig, ModelError, ModelRequest, ModelResponse, ReadonlyContext, ToolCall, run_turn, tool
+from pegboard.approval import Once, ask_later
 from pegboard.messages import Usage
 from pegboard.testing import ScriptedModel
 
@@ -74,6 +75,32 @@ def test_requests_and_calls_are_children_of_their_turn(filled, telemetry):
         "gen_ai.usage.output_tokens": 6,
         "gen_ai.usage.cache_read.input_tokens": 8,
     }
+
+
+def test_a_turn_that_is_resumed_has_a_span_each_time(filled, telemetry):
+    @tool(destructive=True)
+    def throw_away(item: str) -> str:
+        """Throws away all of an item."""
+        return f"no {item}"
+
+    filled.register(throw_away)
+    context = ReadonlyContext(agent="clerk", session="s1")
+
+    async def run():
+        model = ScriptedModel([answer(ToolCall("throw_away", {"item": "nails"}, "1")), answer("Gone.")])
+        first = await run_turn(model, "Throw away the nails.", filled, context, approver=ask_later)
+        telemetry.exporter.clear()
+        answers = {each.id: Once() for each in first.pending}
+        with telemetry.span("request"):
+            return await run_turn(model, ModelRequest(), filled, context, resume=first, answers=answers)
+
+    assert asyncio.run(run()).text == "Gone."
+    assert [(name.split()[0], parent) for name, parent in telemetry.tree] == [
+        ("execute_tool", "invoke_agent clerk"),
+        ("chat", "invoke_agent clerk"),
+        ("invoke_agent", "request"),
+        ("request", None),
+    ]
 
 
 def test_requests_have_a_duration_and_tokens(filled, telemetry):

@@ -389,6 +389,19 @@ def pegboard_before_turn(
 
 
 @hookspec
+def pegboard_resume_turn(context: ReadonlyContext, outcome: TurnOutcome) -> Awaitable[None] | None:
+    """Called before a turn continues whose calls waited, instead of `pegboard_before_turn`. Since 0.3.
+
+    Args:
+        context: The user and session of the turn.
+        outcome: The `TurnOutcome` with which it was suspended.
+
+    Returns:
+        Ignored. Whatever is raised is only logged.
+    """
+
+
+@hookspec
 def pegboard_after_turn(
     context: ReadonlyContext, request: ModelRequest, outcome: TurnOutcome
 ) -> Awaitable[None] | None:

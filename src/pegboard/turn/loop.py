@@ -159,6 +159,7 @@ class Turn:
                 self.request = request
                 progress.messages, progress.began = list(request.messages), len(request.messages)
             return
+        await (await self.registry.chain("resume_turn")).tell(self.context, before)
         context, options = self._make_context(), self._make_options(self.request)
         tools = await self._resolve_tools(context)
         tools = tools if self._output is None else tools.with_tools(self._output.tool)

@@ -72,6 +72,8 @@ class Otel:
         if (recorder := self._recorder()) is not None:
             recorder.begin_turn(context)
 
+    pegboard_resume_turn = pegboard_before_turn
+
     @hookimpl(trylast=True)
     @nonblocking
     def pegboard_after_turn(self, context: ReadonlyContext, outcome: TurnOutcome) -> None:

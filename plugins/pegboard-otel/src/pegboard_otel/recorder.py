@@ -145,7 +145,7 @@ class Recorder:
         _running_turn.set(_Turn(context.invocation, span, token, _running_turn.get()))
 
     def end_turn(self, context: ReadonlyContext, outcome: TurnOutcome) -> None:
-        """Ends the span of a turn; one that was resumed has none."""
+        """Ends the span of a turn, if it has begun here."""
         turn = _running_turn.get()
         if turn is None or turn.invocation != context.invocation:
             return
