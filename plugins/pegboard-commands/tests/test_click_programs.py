@@ -323,6 +323,8 @@ def everything(context, **given):
 @click.option("--colour", type=click.Choice(Colour), default=Colour.RED)
 @click.option("--up", "way", flag_value="up")
 @click.option("--down", "way", flag_value="down")
+@click.option("--quiet", "loud", is_flag=True, flag_value=False, default=True)
+@click.option("--always", is_flag=True, default=True)
 @click.option("--perhaps", is_flag=False, flag_value="x")
 @click.option("-p", is_flag=False, flag_value=1, type=int)
 @click.option("--level", type=click.UUID)
@@ -354,6 +356,8 @@ SCHEMAS = {
     "colour": {"type": "string", "enum": ["RED", "BLUE"], "default": "RED"},
     "up": {"type": "boolean"},
     "down": {"type": "boolean"},
+    "quiet": {"type": "boolean"},
+    "always": {"type": "boolean"},
     "perhaps": {**TEXT, "pattern": r"^(?![\-])"},
     "p": {"type": "integer", "minimum": 0},
     "level": {"type": "string", "format": "uuid"},
@@ -406,6 +410,7 @@ values = {
     "pair": st.lists(texts, min_size=2, max_size=2),
     "pairs": st.lists(st.tuples(st.integers(-9, 9), texts).map(list)),
     "on": st.booleans(),
+    "quiet": st.booleans(),
     "v": st.integers(0, 10),
     "truth": st.booleans(),
     "perhaps": texts.filter(lambda text: not text.startswith("-")),
@@ -423,12 +428,14 @@ values = {
 def test_the_program_gets_exactly_the_values_of_a_call(everything, arguments):
     """Whatever they begin with: none becomes an option, or another argument."""
     tool, program = everything
+    quiet = arguments.get("quiet", False)
     assert not tool.check(arguments)
     _, *words = shlex.split(tool.preview(arguments).summary)
     outer, got = program.main(words, "everything", standalone_mode=False)
     assert outer == {"level": arguments.get("everything_level"), "who": arguments["who"]}
+    assert got["loud"] is not quiet
     for name, value in arguments.items():
-        if name not in ("who", "everything_level"):
+        if name not in ("who", "everything_level", "quiet"):
             assert json.loads(json.dumps(got[name])) == value
 
 

@@ -116,7 +116,7 @@ def _parameters(command: Any, group: str, names: set[str]) -> Iterator[Data]:
         if (ends and not is_option) or (is_option and not _is_offered(param)):
             continue
         shared = is_option and sum(each.name == param.name for each in command.params) > 1
-        name = _name(_long(param.opts) if shared else param.name)
+        name = _name(_long(param.opts) if shared or (is_option and _is_switch(param)) else param.name)
         if name in names:
             name = _name(f"{group}_{name}")
         if name in names:
@@ -134,6 +134,11 @@ def _is_offered(param: Any) -> bool:
     if param.hidden or param.hide_input or _COMPLETION & {*param.opts}:
         return False
     return not (param.is_flag and (param.is_eager or param.prompt))
+
+
+def _is_switch(param: Any) -> bool:
+    """Whether an option sets another value than true, such as `--quiet` for `loud`, and none sets it back."""
+    return param.is_flag and not param.secondary_opts and getattr(param, "flag_value", True) is not True
 
 
 def _long(opts: Sequence[str]) -> str:
@@ -178,7 +183,8 @@ def _described(param: Any, schema: Data) -> Data:
     """The schema with the help text, and with the default as far as JSON can say it."""
     if text := " ".join(filter(None, [_text(getattr(param, "help", None)), schema.get("description")])):
         schema["description"] = text
-    default = _default(param.default, schema)
+    is_one_way = getattr(param, "is_flag", False) and not param.secondary_opts  # it isn't given by default
+    default = None if is_one_way and param.default else _default(param.default, schema)
     if default is not None:
         schema["default"] = default
     return schema
