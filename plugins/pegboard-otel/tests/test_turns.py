@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
@@ -129,6 +130,16 @@ def test_a_failed_request_fails_its_turn_without_its_text(filled, telemetry, err
     assert [span.attributes["error.type"] for span in telemetry.spans] == [kind, kind]
     assert {span.status.status_code for span in telemetry.spans} == {StatusCode.ERROR}
     assert "secret" not in "".join(span.to_json() for span in telemetry.spans)
+
+
+def test_no_text_of_a_host_or_provider_keeps_a_span_from_being_exported(filled, telemetry):
+    """A lone surrogate can't be encoded."""
+    context = ReadonlyContext(agent="a\ud800", session="s\ud800", model="m\ud800", provider="p\ud800")
+    request = ModelRequest("Hello", config=ModelConfig(stop=["\ud800"]))
+    model = ScriptedModel([ModelResponse("Hello.", id="r\ud800", model="m\ud800")])
+    asyncio.run(run_turn(model, request, filled, context))
+    assert [span.name for span in telemetry.spans] == ["chat m?", "invoke_agent a?"]
+    assert json.dumps([dict(span.attributes) for span in telemetry.spans], ensure_ascii=False).encode()
 
 
 def test_an_answer_that_is_an_error_is_one(filled, telemetry):

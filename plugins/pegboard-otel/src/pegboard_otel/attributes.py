@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
 
 from pegboard import ModelRequest, ModelResponse, ReadonlyContext, TurnOutcome
 from pegboard.errors import ModelError
@@ -100,4 +100,11 @@ def _code(given: object) -> str | None:
 
 
 def _without_none(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in facts.items() if value is not None}
+    return {name: encodable(value) for name, value in facts.items() if value is not None}
+
+
+def encodable(value: Any) -> Any:
+    """A value whose texts have no lone surrogates, for which an exporter would lose all spans of its batch."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return [encodable(each) for each in cast("Sequence[Any]", value)] if isinstance(value, list | tuple) else value

@@ -10,6 +10,7 @@ from pegboard import Message, ModelRequest, ModelResponse, ToolResult
 from pegboard.events import WrappedCall
 from pegboard.messages import CallPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard_otel import conventions as names
+from pegboard_otel.attributes import encodable
 
 _MOST: Final = 100_000  # characters of one attribute
 
@@ -57,8 +58,7 @@ def _text(value: Any) -> str:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=_plain)
     except (ValueError, RecursionError):  # arguments that were refused may have cycles
         return ""
-    text = text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
-    return text.encode("utf-8", "replace").decode()  # an exporter would lose all spans of its batch
+    return encodable(text if len(text) <= _MOST else f"{text[: _MOST - 1]}…")
 
 
 def _plain(value: Any) -> Any:

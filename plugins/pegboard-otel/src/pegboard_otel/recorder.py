@@ -87,6 +87,8 @@ class Recorder:
             return result
         finally:
             seconds = perf_counter() - began
+            if not is_closed:
+                contexts.detach(token)
             if call.name != name and (tool := call.tool) is not None:  # it was repaired
                 name = tool.name
                 span.update_name(f"{names.EXECUTE_TOOL} {name}")
@@ -94,14 +96,12 @@ class Recorder:
             # There may be any number of unknown names, too many for a metric.
             measured = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: names.OTHER if tool is None else name}
             kind = "aborted" if result is None else result.kind  # without a result, the caller was cancelled
-            self._calls.record(seconds, measured if kind is None else {**measured, names.ERROR_TYPE: kind})
+            self._calls.record(seconds, measured if kind is None else {**measured, names.ERROR_TYPE: kind}, inner)
             if self._with_content and span.is_recording():
                 from pegboard_otel import content
 
                 span.set_attributes(content.of_call(call, result))
             _finish(span, kind, is_failure=result is None or (result.is_error and result.pending is None))
-            if not is_closed:
-                contexts.detach(token)
 
     async def request(
         self, context: ReadonlyContext, request: ModelRequest, call_next: Callable[[], Awaitable[ModelResponse]]
