@@ -6,7 +6,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import nox
 
@@ -61,6 +64,8 @@ PEERS = {
     for path in sorted(ROOT.glob("plugins/*/tests/neighbours/peers.toml"))
     for name, peer in nox.project.load_toml(path).items()
 }
+# The page that ends with the table of the last run of all of them.
+PEERS_PAGE = ROOT / "docs" / "how-to" / "use-tools-in-other-frameworks.md"
 # Of what peers' direct requirements bring along, nothing newer is installed.
 PEERS_BEFORE = "2026-11-29"
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -238,7 +243,8 @@ def neighbours(session: nox.Session) -> None:
     """Packages that work with programs of others, each with its newest and its oldest supported release.
 
     `-- NAME` runs one peer, `-- NAME oldest` one release, and `-- --ci` the newest releases of those that CI runs;
-    options behind them are pytest's. A file `plugins/PACKAGE/tests/neighbours/peers.toml` has a table for each peer:
+    options behind them are pytest's. A run of all writes its table into the docs. A file
+    `plugins/PACKAGE/tests/neighbours/peers.toml` has a table for each peer:
 
         [langchain]
         extra = "langchain"  # of the package, if there is one
@@ -260,18 +266,18 @@ def neighbours(session: nox.Session) -> None:
     if not chosen:
         session.error("no peers.toml has a peer with this release")
     install(session, "uv>=0.8")
-    failed: list[str] = []
+    passed: dict[tuple[str, str], int] = {}
     for name, release in chosen:
-        try:
-            run_peer(session, name, release, options)
-        except nox.command.CommandFailed:
-            failed.append(f"{name} {release}")
-    if failed:
+        with suppress(nox.command.CommandFailed):
+            passed[name, release] = run_peer(session, name, release, options)
+    if failed := [" ".join(each) for each in chosen if each not in passed]:
         session.error(f"failed: {', '.join(failed)}")
+    if not named and not options:
+        write_peers(passed)
 
 
-def run_peer(session: nox.Session, name: str, release: str, options: Sequence[str]) -> None:
-    """Runs the tests of a package with one release of a peer, in a new environment."""
+def run_peer(session: nox.Session, name: str, release: str, options: Sequence[str]) -> int:
+    """Runs the tests of a package with one release of a peer, in a new environment; gives how many have passed."""
     peer, plugin = PEERS[name]
     folder = ROOT / ".nox" / "peers" / f"{name}-{release}"
     extra = f"[{peer['extra']}]" if "extra" in peer else ""
@@ -284,7 +290,24 @@ def run_peer(session: nox.Session, name: str, release: str, options: Sequence[st
     session.run(*command, *wanted, *others, *peer[release])
     # `default`: other programs warn.
     test = plugin / "tests" / "neighbours" / peer["test"]
-    session.run(folder / "bin" / "pytest", test, "-o", "filterwarnings=default", *options, external=True)
+    report = folder / "report.xml"
+    command = folder / "bin" / "pytest", test, "-o", "filterwarnings=default", f"--junitxml={report}"
+    session.run(*command, *options, external=True)
+    (suite,) = ET.parse(report).getroot()  # noqa: S314  pytest has written it
+    return int(suite.attrib["tests"]) - int(suite.attrib["skipped"])
+
+
+def write_peers(passed: Mapping[tuple[str, str], int]) -> None:
+    """Writes the table of all peers, with the tests that each release has passed, to the end of its page."""
+    rows = ["| program | oldest release | tests passed | newest release | tests passed |", "|---|---|---|---|---|"]
+    for name, (peer, _) in PEERS.items():
+        cells = [name]
+        for release in ("oldest", "newest"):
+            cells += [peer[release][0].replace("==", " "), str(passed[name, release])] if release in peer else ["-"] * 2
+        rows.append(f"| {' | '.join(cells)} |")
+    text = PEERS_PAGE.read_text("utf-8")
+    head = text[: text.index("On 20")]
+    PEERS_PAGE.write_text(f"{head}On {datetime.now(UTC):%Y-%m-%d}:\n\n" + "\n".join([*rows, ""]), "utf-8")
 
 
 @nox.session
