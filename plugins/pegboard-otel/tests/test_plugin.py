@@ -200,3 +200,30 @@ print(*[span.name.replace(" ", "-") for span in exporter.get_finished_spans()])
 """
     )
     assert run_python(code) == ["3", "3", "execute_tool-add", "chat-scripted", "invoke_agent"]
+
+
+@pytest.mark.slow
+def test_a_metric_that_fails_leaves_calls_and_spans_alone():
+    set_up = """
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+
+class Broken:
+    def should_sample(self, *facts):
+        raise OSError("no memory")
+
+
+metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()], exemplar_filter=Broken()))
+exporter = InMemorySpanExporter()
+trace.set_tracer_provider(TracerProvider())
+trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(exporter))
+"""
+    check = "        assert not trace.get_current_span().get_span_context().is_valid\n        outcome"
+    end = 'print(*[span.name.replace(" ", "-") for span in exporter.get_finished_spans()])'
+    code = set_up + CALL.replace("        outcome", check, 1) + end
+    assert run_python(code) == ["3", "execute_tool-add", "chat-scripted", "invoke_agent"]

@@ -93,15 +93,15 @@ class Recorder:
                 name = tool.name
                 span.update_name(f"{names.EXECUTE_TOOL} {name}")
                 span.set_attributes(_facts_of(name, tool.spec.description))
-            # There may be any number of unknown names, too many for a metric.
-            measured = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: names.OTHER if tool is None else name}
-            kind = "aborted" if result is None else result.kind  # without a result, the caller was cancelled
-            self._calls.record(seconds, measured if kind is None else {**measured, names.ERROR_TYPE: kind}, inner)
             if self._with_content and span.is_recording():
                 from pegboard_otel import content
 
                 span.set_attributes(content.of_call(call, result))
+            kind = "aborted" if result is None else result.kind  # without a result, the caller was cancelled
             _finish(span, kind, is_failure=result is None or (result.is_error and result.pending is None))
+            # There may be any number of unknown names, too many for a metric.
+            measured = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: names.OTHER if tool is None else name}
+            _record(self._calls, seconds, measured if kind is None else {**measured, names.ERROR_TYPE: kind}, inner)
 
     async def request(
         self, context: ReadonlyContext, request: ModelRequest, call_next: Callable[[], Awaitable[ModelResponse]]
@@ -127,12 +127,12 @@ class Recorder:
                 span.set_attributes(answer := attributes.of_response(response))
                 facts |= {name: value for name, value in answer.items() if name == names.RESPONSE_MODEL}
                 for token_type, number in attributes.tokens_of(response):
-                    self._tokens.record(number, {**facts, names.TOKEN_TYPE: token_type})
+                    _record(self._tokens, number, {**facts, names.TOKEN_TYPE: token_type})
             if self._with_content and span.is_recording():
                 from pegboard_otel import content
 
                 span.set_attributes(content.of_request(request, response))
-            self._requests.record(seconds, facts if kind is None else {**facts, names.ERROR_TYPE: kind})
+            _record(self._requests, seconds, facts if kind is None else {**facts, names.ERROR_TYPE: kind})
             _finish(span, kind)
 
     def begin_turn(self, context: ReadonlyContext) -> None:
@@ -185,6 +185,13 @@ def _inject(carrier: dict[str, str], context: SpanContext) -> None:
 def _facts_of(name: str, description: str | None) -> dict[str, str]:
     facts = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: name, names.TOOL_TYPE: "function"}
     return {**facts, names.TOOL_DESCRIPTION: description} if description else facts
+
+
+def _record(histogram: metrics.Histogram, amount: float, facts: dict[str, Any], context: Context | None = None) -> None:
+    try:
+        histogram.record(amount, facts, context)
+    except Exception as error:  # noqa: BLE001  of the host's filter or meter
+        log_failure("a metric", error)
 
 
 def _finish(span: Span, kind: str | None, *, is_failure: bool = True) -> None:
