@@ -130,6 +130,17 @@ def run_python(code, **environment):
     return done.stdout.split()
 
 
+SET_UP = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+exporter = InMemorySpanExporter()
+trace.set_tracer_provider(TracerProvider())
+trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(exporter))
+"""
+PRINT = "print(*[span.name.replace(' ', '-') for span in exporter.get_finished_spans()])"
 CALL = """
 import asyncio, sys
 import pegboard
@@ -184,33 +195,16 @@ def test_with_the_api_alone_it_is_quick_and_silent():
 
 @pytest.mark.slow
 def test_a_host_may_set_it_up_later():
-    code = (
-        CALL
-        + """
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-exporter = InMemorySpanExporter()
-trace.set_tracer_provider(TracerProvider())
-trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(exporter))
-asyncio.run(main())
-print(*[span.name.replace(" ", "-") for span in exporter.get_finished_spans()])
-"""
-    )
+    code = f"{CALL}{SET_UP}asyncio.run(main())\n{PRINT}"
     assert run_python(code) == ["3", "3", "execute_tool-add", "chat-scripted", "invoke_agent"]
 
 
 @pytest.mark.slow
 def test_a_metric_that_fails_leaves_calls_and_spans_alone():
-    set_up = """
-from opentelemetry import metrics, trace
+    broken = """
+from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 
 class Broken:
@@ -219,11 +213,7 @@ class Broken:
 
 
 metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()], exemplar_filter=Broken()))
-exporter = InMemorySpanExporter()
-trace.set_tracer_provider(TracerProvider())
-trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(exporter))
 """
     check = "        assert not trace.get_current_span().get_span_context().is_valid\n        outcome"
-    end = 'print(*[span.name.replace(" ", "-") for span in exporter.get_finished_spans()])'
-    code = set_up + CALL.replace("        outcome", check, 1) + end
+    code = broken + SET_UP + CALL.replace("        outcome", check, 1) + PRINT
     assert run_python(code) == ["3", "execute_tool-add", "chat-scripted", "invoke_agent"]

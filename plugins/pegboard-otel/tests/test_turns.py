@@ -79,17 +79,12 @@ def test_requests_and_calls_are_children_of_their_turn(filled, telemetry):
 
 
 def test_a_turn_that_is_resumed_has_a_span_each_time(filled, telemetry):
-    @tool(destructive=True)
-    def throw_away(item: str) -> str:
-        """Throws away all of an item."""
-        return f"no {item}"
-
-    filled.register(throw_away)
-    context = ReadonlyContext(agent="clerk", session="s1")
+    filled.register(tool(stock_of, name="take", requires_confirmation=True))
+    context = ReadonlyContext(agent="clerk")
 
     async def run():
-        model = ScriptedModel([answer(ToolCall("throw_away", {"item": "nails"}, "1")), answer("Gone.")])
-        first = await run_turn(model, "Throw away the nails.", filled, context, approver=ask_later)
+        model = ScriptedModel([answer(ToolCall("take", {"item": "nails"}, "1")), answer("Gone.")])
+        first = await run_turn(model, "Take the nails.", filled, context, approver=ask_later)
         telemetry.exporter.clear()
         answers = {each.id: Once() for each in first.pending}
         with telemetry.span("request"):
