@@ -414,13 +414,15 @@ def execution_key(state: CallState, arguments: Mapping[str, Any], attempt: int) 
     return digest_of([*place, state.context.tool, arguments, attempt, answers])
 
 
-def asking_of(state: CallState, demands: tuple[Ask, ...] = (), approval: Approval | None = None) -> Asking:
-    """What the call asks, with these demands of callbacks and this approval of an earlier turn."""
+def asking_of(
+    state: CallState, demands: tuple[Ask, ...] = (), approval: Approval | None = None, used: CallError | None = None
+) -> Asking:
+    """What the call asks, with these demands of callbacks, an earlier approval, or the error of one that was used."""
     asking = cast("Asking | None", state.asking)
     if asking is None:
         asking = state.asking = Asking(state)
     asking.demands += demands
-    asking.approval = approval or asking.approval
+    asking.approval, asking.used = approval or asking.approval, used or asking.used
     return asking
 
 
@@ -429,17 +431,16 @@ async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:
 
     A call whose answer was used before may have a run in its tool's executor; only without one it gets that error.
     """
-    runtime = state.runtime
-    try:
+    runtime, tool = state.runtime, None
+    with suppress(CallError):
         tool = state.snapshot.find(state.name)
-    except CallError:
-        tool = None
     try:
         authorized = await runtime.threads.run(resumed.authorize, runtime.grants, state.request, tool)
     except CallError as error:
         runs_elsewhere = tool is not None and tool.policy.executor not in HERE
         if error.kind == "unknown_outcome" and runs_elsewhere and not resumed.is_refusal:
-            state.context.confirmation, asking_of(state).used = resumed.confirmation, error
+            state.context.confirmation = resumed.confirmation
+            asking_of(state, used=error)
             return None
         feedback = isinstance(resumed.answer, Reject) and resumed.answer.feedback
         if error.kind == "rejected" and not feedback and state.settings.limits.rejection_ends_turn:

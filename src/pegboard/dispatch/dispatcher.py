@@ -204,7 +204,8 @@ class Dispatcher:
         from pegboard.dispatch.approve import asking_of
 
         state = self.begin(call.name, call.arguments, call.id, context, snapshot, settings)
-        unknown = asking_of(state).used = CallError("unknown_outcome", f"{call.name} has no run to attach to.")
+        unknown = CallError("unknown_outcome", f"{call.name} has no run to attach to.")
+        asking_of(state, used=unknown)
         await self.run(state, is_alone=True)
         if state.ending.fatal is not None:
             raise state.ending.fatal
