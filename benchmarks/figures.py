@@ -80,7 +80,7 @@ class Number:
     Attributes:
         group: The group.
         path: To the numbers that were measured together.
-        ratio: The one in units of bare Python, by which two names are compared.
+        ratio: The one by which two names are compared, in units of bare Python but for exports.
         shown: The one that is shown, and its unit.
     """
 
@@ -206,8 +206,11 @@ def exported(form: str, key: str) -> Callable[[Results], Reading | None]:
 
 
 def first_export(form: str) -> Callable[[Results], Reading | None]:
-    """The first export over toolregistry's first: openai-agents sends schemas as they are."""
-    first = Number("export", (form, "many"), "first_x_floor", ("first_us", "us"))
+    """The first export over toolregistry's first: openai-agents sends schemas as they are.
+
+    By the times themselves: an entry made by hand takes up to three times as long in the process of a peer.
+    """
+    first = Number("export", (form, "many"), "first_us", ("first_us", "us"))
     return against_peer(first, peer="toolregistry", leave_out=("openai_agents",))
 
 

@@ -16,7 +16,7 @@ Made by `{command}` on {day}: {machine}, Python {python}.
 Processor time of the whole process, not wall time.
 Other work on the machine moves single figures by some tens of per cent, and ratios far less.
 So every measurement alternates with bare Python, call for call and start for start, and a ratio to a peer compares
-both in units of bare Python.
+both in units of bare Python, but for exports.
 *Floor* is bare Python that checks nothing.
 Peers are called at their thinnest, without their run loops.
 pegboard is called as a host calls it, `await registry.call(name, text)`, with strict parsing, validation, permissions,
