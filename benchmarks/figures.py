@@ -495,8 +495,7 @@ FIGURES = (
         against_floor("flood", []),
         "2 x bare Python",
         2,
-        held="as the async call; what a call that waits takes besides (its record, time limit and watchdog) is, by "
-        "instructions, a third of what is added to the floor",
+        held="as the async call; its time limit and watchdog cost no more than the table below scatters",
     ),
     Figure(
         "1,000 async calls as one batch, each",
