@@ -284,6 +284,8 @@ def test_pipes_sockets_and_devices_are_never_opened(top, opened, monkeypatch):
     for name in ("pipe", "socket"):
         with pytest.raises(ToolError, match="not a regular file"):
             opened.open_file((name,))
+    with opened_root("/dev") as devices, pytest.raises(ToolError, match="not a regular file"):
+        devices.open_file(("null",))
 
 
 def test_a_directory_is_no_file(write, opened):
