@@ -89,7 +89,7 @@ def test_only_trusted_ones_run_unasked(loads: list[object]) -> None:
 @pytest.mark.parametrize(
     ("place", "cause"),
     [
-        ("no_such_module:tools", "No module named 'no_such_module'"),
+        ("no_such_module:tools", "No module named 'no_such_module': install its package, or put its folder on "),
         ("my_tools:missing", "has no attribute 'missing'"),
         ("not a place", "not a place"),
         ("json.decoder.missing", "'json.decoder' is not a package"),

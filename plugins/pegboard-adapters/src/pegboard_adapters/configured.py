@@ -105,5 +105,7 @@ def _value_of(place: str) -> object:
         return resolve_name(place if colon else f"{place}:")  # which hides why a module can't be imported without it
     except ModuleNotFoundError as error:
         if error.name is None or f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise ModuleNotFoundError(f"{module} imports {error.name}, which isn't installed", name=error.name) from error
+            text = f"{error}: install its package, or put its folder on PYTHONPATH"
+        else:
+            text = f"{module} imports {error.name}, which isn't installed"
+        raise ModuleNotFoundError(text, name=error.name) from error
