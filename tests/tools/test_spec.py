@@ -351,6 +351,7 @@ def test_the_default_limits_are_2000_lines_and_50_kib():
         (Limits, {"grace": "1"}),
         *((Policy, options) for options in ({"timeout": 0}, {"timeout": float("nan")}, {"retries": -1})),
         *((Policy, options) for options in ({"max_concurrency": 0}, {"executor": ""}, {"memory_limit": 1 << 20})),
+        *((Policy, options) for options in ({"queue": ""}, {"queue": "a b"}, {"queue": 1}, {"queue": "a\n"})),
     ],
 )
 def test_invalid_limits_are_refused_at_once(kind, options):

@@ -80,6 +80,7 @@ class CommonOptions(TypedDict, total=False):
         max_concurrency: The maximum number of concurrent calls of the tool, at least 1; no limit by default.
         executor: Where it runs: `"loop"`, `"thread"`, `"process"` (a child process, by pegboard-processes), or the name
             of another executor; by default in the event loop if it is async, else in a thread.
+        queue: The queue of that executor that its calls go to; by default the executor's own.
         memory_limit: Bytes of memory for a call in a child process, at least 64 MiB; no limit by default.
         result_limits: Limits on the result that the model gets; by default the registry's.
         blocking: `False` for a plain function that never blocks: it runs on the event loop, without a thread.
@@ -121,6 +122,7 @@ class CommonOptions(TypedDict, total=False):
     retries: int | None
     max_concurrency: int | None
     executor: str | None
+    queue: str | None
     memory_limit: int | None
     result_limits: ResultLimits | None
     blocking: bool | None
@@ -163,7 +165,7 @@ _POSITIONAL: Final[Mapping[str, tuple[str, ...]]] = {
 _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # option -> its class, and the text for errors; others are functions
     name: (cls, text)
     for cls, text, names in (
-        (str, "a string", "name description title permission version executor instructions"),
+        (str, "a string", "name description title permission version executor queue instructions"),
         (bool, "True or False", "idempotent open_world edit strict long_running deferred coerce skip_patterns"),
         (bool, "True or False", "expose_errors blocking offered flatten"),
         (bool, "True, False or a function of the arguments", "read_only destructive requires_confirmation"),
@@ -203,9 +205,10 @@ def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool 
             _check_function(name, value, tool)
         elif value is not None and (not isinstance(value, cls) or (isinstance(value, bool) and cls is not bool)):
             raise DefinitionError(f"{name} must be {text}, got {value!r:.100}.", tool=tool)
-    if "memory_limit" in given and given.get("executor") in (None, "loop", "thread"):
-        hint = "Pass executor='process', too, or the name of an executor that enforces it."
-        raise DefinitionError("memory_limit can't be enforced in this process.", tool=tool, hint=hint)
+    away = [name for name in ("memory_limit", "queue") if name in given]
+    if away and given.get("executor") in (None, "loop", "thread"):
+        hint = "Pass executor='process', too, or the name of an executor that has it."
+        raise DefinitionError(f"there is no {away[0]} in this process.", tool=tool, hint=hint)
     return given
 
 

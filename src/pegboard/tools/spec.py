@@ -156,6 +156,20 @@ class Problem(JsonRecord):
 LEAST_MEMORY: Final = 64 << 20  # bytes that a child process needs for Python itself and what a tool imports
 
 
+_QUEUE: Final = re.compile("[A-Za-z0-9_-]{1,64}")
+
+
+def check_queue(name: str) -> str:
+    """The name of an executor's queue, unchanged; raises `ValueError` if it isn't 1-64 of letters, digits, '_', '-'."""
+    if not isinstance(name, str) or not _QUEUE.fullmatch(name):  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
+        raise ValueError(f"queue must be 1 to 64 of A-Z, a-z, 0-9, '_' and '-', got {name!r:.100}")
+    return name
+
+
+def _check_queue(_policy: Any, _attribute: Any, value: Any) -> None:
+    check_queue(value)
+
+
 def _check_executor(_policy: Any, _attribute: Any, value: Any) -> None:
     if value is not None and (not isinstance(value, str) or not value):
         raise ValueError(f"executor must be the name of an executor, or None, got {value!r:.100}")
@@ -167,7 +181,7 @@ class Policy:
 
     Raises:
         ValueError: A `max_concurrency` below 1, a `timeout` that isn't above 0, a `memory_limit` below 64 MiB (too
-            little for Python itself), negative `retries`, or an empty `executor`.
+            little for Python itself), negative `retries`, an empty `executor`, or an invalid name of a `queue`.
     """
 
     timeout: float | None = field(default=None, validator=at_least(0, or_none=True, exclusive=True))
@@ -179,6 +193,7 @@ class Policy:
     result_limits: ResultLimits | None = None
     executor: str | None = field(default=None, validator=_check_executor)
     memory_limit: int | None = field(default=None, validator=at_least(LEAST_MEMORY, or_none=True))
+    queue: str | None = field(default=None, validator=attrs.validators.optional(_check_queue))
 
 
 DEFAULT_POLICY: Final = Policy()

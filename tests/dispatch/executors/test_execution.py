@@ -36,6 +36,7 @@ REQUESTS = st.builds(
     session=TEXTS,
     work_dir=TEXTS,
     user=TEXTS,
+    queue=TEXTS,
     timeout=st.none() | st.floats(0, 1000),
     memory_limit=st.none() | st.integers(0),
     expose_errors=st.booleans(),

@@ -105,12 +105,13 @@ def call(registry, arguments=None, context=None):
 
 def test_the_request_holds_the_call_and_its_limits():
     remote = Remote(ExecutionResponse(output="done"))
-    registry = registry_with(remote, timeout=5.0, memory_limit=1 << 30, expose_errors=True)
+    registry = registry_with(remote, timeout=5.0, memory_limit=1 << 30, expose_errors=True, queue="gpu")
     assert call(registry, {"a": 1}, ReadonlyContext(user="ann", session="s")).text == "done"
     (request,) = remote.requests
     assert (request.tool, request.arguments, request.call_id) == ("far", {"a": 1}, "c1")
     assert (request.user, request.session) == ("ann", "s")
     assert (request.timeout, request.memory_limit, request.expose_errors) == (5.0, 1 << 30, True)
+    assert request.queue == "gpu"
 
 
 def test_limits_default_to_those_of_the_registry_and_the_batch():

@@ -62,6 +62,7 @@ class ExecutionRequest(SayableRecord):
         session: The conversation's id.
         work_dir: The folder that relative paths start from; `None` is the executor's own.
         user: The user that the call runs for.
+        queue: The queue of the executor that the call goes to; `None` is its default.
         timeout: Seconds that the call may take; `None` is no limit.
         memory_limit: Bytes of memory that the call may use, if the executor can enforce that; `None` is no limit.
         expose_errors: Whether the text of unexpected exceptions may reach the model.
@@ -94,6 +95,7 @@ class ExecutionRequest(SayableRecord):
     session: str | None = None
     work_dir: str | None = None
     user: str | None = None
+    queue: str | None = None
     timeout: float | None = None
     memory_limit: int | None = None
     expose_errors: bool = False
@@ -124,8 +126,8 @@ class ExecutionRequest(SayableRecord):
             tool: The tool's name.
             arguments: The validated arguments.
             context: The call's context.
-            facts: The other attributes: `timeout`, `memory_limit`, `expose_errors`, `approvals`, `key`, `attempt`,
-                `digest`, `distribution`.
+            facts: The other attributes: `queue`, `timeout`, `memory_limit`, `expose_errors`, `approvals`, `key`,
+                `attempt`, `digest`, `distribution`.
         """
         request, confirmation = context.request, context.confirmation
         return cls(

@@ -249,6 +249,7 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
         tool.name,
         arguments,
         state.context,
+        queue=policy.queue,
         timeout=limit,
         memory_limit=policy.memory_limit,
         expose_errors=limits.expose_errors if policy.expose_errors is None else policy.expose_errors,
