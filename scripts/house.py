@@ -50,15 +50,15 @@ RULES = {  # of every package
 }
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the rules
     "pegboard": {
-        "files": Limit(139),
+        "files": Limit(142),
         # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say; 1,000 for
         # what adapters need: problems of single tools, their source and own threads, `wrap_call`, `decide`; 400 for
         # runs on other machines: keys, attaching to a run, and the caller for its worker (170 less in a plugin);
-        # 550 for the checks of executors; 25 for queues.
-        "lines": Limit(43_625, goal=41_500),
+        # 550 for the checks of executors; 1,300 for queues, placement, workers and state that processes share.
+        "lines": Limit(44_900, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
-        "largest folder": Limit(20),
+        "largest folder": Limit(21),
         "file names twice": Limit(9),  # the public modules of a topic have the name of what they publish
         "class names twice": Limit(0),
     },
@@ -83,7 +83,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
     },
     # Of the core and of the first plugins; 2,600 of them are attacks on rules and approvals, 2,000 tests of what
     # adapters need.
-    "tests": {"lines": Limit(72_000)},
+    "tests": {"lines": Limit(75_000)},
 }
 
 

@@ -37,12 +37,12 @@ from pegboard.errors import FatalToolError, RunningLoopError
 from pegboard.execution import (
     CallerHost,
     ExecutionRequest,
-    ExecutionResponse,
     LocalExecutor,
     error_from_json,
     error_to_json,
 )
 from pegboard.tools.tool import LateHandler
+from pegboard.worker import RemoteCaller, SentCall, Worker
 
 ANN = ReadonlyContext(user="ann", session="s")
 
@@ -54,33 +54,22 @@ class Key:
     text: str
 
 
-class Wire:
-    """The caller, as the worker reaches it over a transport: everything passes as JSON."""
-
-    def __init__(self, call):
-        self.call = call
-
-    def emit(self, event):
-        self.call.emit(json.loads(json.dumps(event)))
-
-    async def answer(self, question, given):
-        try:
-            return json.loads(json.dumps(await self.call.answer(question, json.loads(json.dumps(given)))))
-        except Exception as error:  # noqa: BLE001
-            raise error_from_json(json.loads(json.dumps(error_to_json(error)))) from None
-
-
 class Adapter:
     """Executor that sends calls to a worker, which is in this process."""
 
     def __init__(self, worker):
-        self.worker, self.sent = worker, 0
+        self.worker, self.sent = Worker(worker), 0
 
     async def execute_tool(self, call):
         self.sent += 1
-        request = ExecutionRequest.from_json(json.loads(json.dumps(call.request.to_json())))
-        response = await self.worker.execute(request, Wire(call))
-        return ExecutionResponse.from_json(json.loads(json.dumps(response.to_json())))
+        sent, told = SentCall(call), set()
+
+        def tell(event):
+            told.add(asyncio.ensure_future(sent.handle(event)))
+
+        answer = await self.worker.run(sent.request, RemoteCaller(tell=tell, ask=sent.handle))
+        await asyncio.gather(*told)
+        return sent.response(answer)
 
 
 @pytest.fixture

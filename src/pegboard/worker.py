@@ -1,0 +1,346 @@
+"""Workers, which run tools on another machine; and their callers. Any transport that carries bytes connects the two.
+
+The caller sends `SentCall.request`, passes what the worker sends meanwhile to `SentCall.handle`, and reads the answer
+by `SentCall.response`. The worker passes the request to `Worker.run`, with a `RemoteCaller` for what the tool does
+while it runs. Neither side trusts what the other has sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from typing import Any, Final, Protocol
+
+from attrs import define, field, frozen
+
+from pegboard.dispatch.executors.caller import error_from_json, error_to_json
+from pegboard.dispatch.executors.execution import ExecutionRequest, ExecutionResponse
+from pegboard.dispatch.executors.executor import ExecutorCall
+from pegboard.errors import FatalToolError, ToolError, detail_of, log_failure
+from pegboard.execution import LocalExecutor
+from pegboard.json import is_object, json_text, size_text, strict_json
+from pegboard.timeout import cancels_the_call
+from pegboard.typing import JsonObject
+
+DEFAULT_QUEUE: Final = "default"
+"""The queue of calls that name none."""
+_MOST_EVENTS: Final = 10_000  # of one call that reach its listener
+_MOST_QUESTIONS: Final = 10_000  # of one call that are answered
+_MOST_WAITING: Final = 64  # of these at once
+_QUEUE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def check_queue(name: object) -> str:
+    """The name of a queue: 1 to 64 letters, digits, `-` and `_`; a `ValueError` if it isn't one."""
+    if not isinstance(name, str) or not _QUEUE.fullmatch(name):
+        raise ValueError(f"a queue's name has 1 to 64 letters, digits, '-' and '_', got {name!r:.100}")
+    return name
+
+
+class Codec(Protocol):
+    """Encrypts what travels between a caller and its workers; both have the same one."""
+
+    def encode(self, data: bytes) -> bytes:
+        """What is sent instead of `data`."""
+        ...
+
+    def decode(self, data: bytes) -> bytes:
+        """The reverse; raises `ValueError` if it can't be read, or was changed."""
+        ...
+
+
+@frozen(kw_only=True)
+class Wire:
+    """How messages are written as bytes; caller and workers have the same.
+
+    Attributes:
+        codec: Encrypts them, or `None`.
+        most_bytes: How many bytes one message may have.
+    """
+
+    codec: Codec | None = None
+    most_bytes: int = 64 << 20
+
+    def write(self, message: JsonObject) -> bytes:
+        """The bytes of a message.
+
+        Raises:
+            ValueError: It isn't JSON, or has more than `most_bytes`.
+        """
+        try:
+            data = json_text(message).encode()
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"it isn't JSON: {error}") from None
+        data = data if self.codec is None else self.codec.encode(data)
+        if len(data) > self.most_bytes:
+            raise TooLongError(f"it has {size_text(len(data))}, at most {size_text(self.most_bytes)} can be sent")
+        return data
+
+    def read(self, data: bytes) -> JsonObject:
+        """The message that these bytes hold.
+
+        Raises:
+            ValueError: They hold none, or are more than `most_bytes`.
+        """
+        if len(data) > self.most_bytes:
+            raise TooLongError(f"it has {size_text(len(data))}, at most {size_text(self.most_bytes)} are read")
+        message: Any = strict_json(data if self.codec is None else self.codec.decode(data))
+        if not is_object(message):
+            raise ValueError("it is not an object")
+        return message
+
+
+class TooLongError(ValueError):
+    """A message has more bytes than may be sent."""
+
+
+PLAIN: Final = Wire()
+"""Messages as JSON, in the clear."""
+
+
+# The caller's side ----------------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class SentCall:
+    """One call on its way to a worker, for an executor's `execute_tool`.
+
+    Attributes:
+        call: The call.
+        wire: As the worker has it.
+    """
+
+    call: ExecutorCall
+    wire: Wire = PLAIN
+    _events: int = field(default=0, init=False)
+    _questions: int = field(default=0, init=False)
+    _waiting: int = field(default=0, init=False)
+    _is_over: bool = field(default=False, init=False)
+
+    @property
+    def request(self) -> bytes:
+        """The request, for `Worker.run`; a `ValueError` if it is too long."""
+        return self.wire.write(self.call.request.to_json())
+
+    async def handle(self, data: bytes) -> bytes | None:
+        """Handles a message of the worker: passes an event on, or answers a question.
+
+        Never raises but `CancelledError`. What is invalid, too much, or comes after the response, is left out.
+
+        Returns:
+            The reply to send; `None` for an event.
+        """
+        try:
+            message = self.wire.read(data)
+            if "event" not in message:
+                return self.wire.write(await self._reply(message))
+            self._events += 1
+            if not self._is_over and self._events <= _MOST_EVENTS:
+                self.call.emit(message["event"])
+        except Exception as error:  # noqa: BLE001  an event, or the listener's error
+            log_failure(f"a message of the worker of {self.call.request.tool}", error)
+            return self.wire.write({"error": error_to_json(error)})
+        return None
+
+    def response(self, data: bytes) -> ExecutionResponse:
+        """As `read_response`; what the worker sends later is left out."""
+        self._is_over = True
+        return read_response(data, self.wire)
+
+    async def _reply(self, message: JsonObject) -> JsonObject:
+        self._questions += 1
+        if self._is_over or self._questions > _MOST_QUESTIONS or self._waiting >= _MOST_WAITING:
+            why = "the call is over" if self._is_over else "there are too many questions"
+            return {"error": error_to_json(LookupError(why))}
+        name, given = message.get("question"), message.get("given")
+        if not isinstance(name, str) or not is_object(given):
+            return {"error": error_to_json(LookupError("the question is invalid"))}
+        self._waiting += 1
+        try:
+            return {"value": await self.call.answer(name, given)}
+        except BaseException as error:
+            if cancels_the_call(error):
+                raise
+            return {"error": error_to_json(error)}
+        finally:
+            self._waiting -= 1
+
+
+def read_response(data: bytes, wire: Wire = PLAIN) -> ExecutionResponse:
+    """The response in the answer of `Worker.run`.
+
+    Raises:
+        FatalToolError: The tool ends the turn.
+        ValueError: The answer is invalid.
+    """
+    message = wire.read(data)
+    if isinstance(fatal := message.get("fatal"), str):
+        raise FatalToolError(fatal)
+    return ExecutionResponse.from_json(message.get("response"))
+
+
+# The worker's side ----------------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class RemoteCaller:
+    """The caller of one request, as a worker reaches it: a `Caller` over a transport.
+
+    Attributes:
+        wire: As the caller has it.
+        tell: Sends an event, without waiting; `None` if the transport can't.
+        ask: Sends a question and returns the reply; `None` if the transport can't.
+    """
+
+    wire: Wire = PLAIN
+    tell: Callable[[bytes], None] | None = None
+    ask: Callable[[bytes], Awaitable[bytes]] | None = None
+
+    def emit(self, event: JsonObject) -> None:
+        """Sends an event of the tool; one that can't be sent is replaced by a notice."""
+        if self.tell is None:
+            return
+        try:
+            data = self.wire.write({"event": event})
+        except ValueError as error:
+            notice = {"type": "partial", "data": f"({event.get('type')} left out: {error})"}
+            data = self.wire.write({"event": notice})
+        self.tell(data)
+
+    async def answer(self, question: str, given: JsonObject) -> Any:
+        """The caller's answer to a question, as `ExecutorCall.answer` gives it.
+
+        Raises:
+            ToolError: The transport can't ask.
+            BaseException: What the caller raised.
+        """
+        if self.ask is None:
+            raise ToolError("This tool needs its caller, which can't be reached from here.")
+        reply = self.wire.read(await self.ask(self.wire.write({"question": question, "given": given})))
+        if "value" in reply:
+            return reply["value"]
+        raise error_from_json(reply.get("error") or {})
+
+
+@define(eq=False)
+class Worker:
+    """Runs the calls that a transport brings; `registry worker` makes one, and passes it to the executor's `serve`.
+
+    Attributes:
+        executor: Has the tools, their services and the rules here.
+        queue: The queue whose calls it takes.
+        max_concurrency: How many it runs at once.
+        name: Its name, for lists; by default `HOST-PID`.
+        stopping: Set once it has to take no more calls, and end when those that run have ended.
+        running: The calls that run: a number -> the request.
+    """
+
+    executor: LocalExecutor
+    queue: str = field(default=DEFAULT_QUEUE, converter=check_queue)
+    max_concurrency: int = 8
+    name: str = field(factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
+    stopping: asyncio.Event = field(factory=asyncio.Event, init=False)
+    running: dict[int, ExecutionRequest] = field(factory=dict[int, ExecutionRequest], init=False)
+    _numbers: count[int] = field(factory=lambda: count(1), init=False)
+
+    async def run(self, data: bytes, caller: RemoteCaller) -> bytes:
+        """Runs the call of a request, and returns the answer to send.
+
+        Never raises but `CancelledError`, which ends the call.
+
+        Args:
+            data: The request, as `SentCall.request` has written it.
+            caller: Its caller.
+        """
+        number = next(self._numbers)
+        try:
+            request = ExecutionRequest.from_json(caller.wire.read(data))
+        except ValueError as error:
+            text = "It was not run: the worker can't read the request. Continue without it."
+            return caller.wire.write(_answer(ExecutionResponse.failed("not_executed", text, detail=f"{error}")))
+        self.running[number] = request
+        try:
+            return self._written(request, await self._run(request, caller), caller.wire)
+        finally:
+            del self.running[number]
+
+    async def _run(self, request: ExecutionRequest, caller: RemoteCaller) -> JsonObject:
+        try:
+            return _answer(await self.executor.execute(request, caller))
+        except FatalToolError as error:
+            return {"fatal": f"{error}"}
+        except BaseException as error:
+            if cancels_the_call(error):
+                raise
+            log_failure(f"the call of {request.tool}", error)
+            text = f"{request.tool} was not completed: its worker failed. Its effects so far may remain."
+            return _answer(ExecutionResponse.failed("crashed", text, detail=detail_of(error)))
+
+    def _written(self, request: ExecutionRequest, answer: JsonObject, wire: Wire) -> bytes:
+        try:
+            return wire.write(answer)
+        except TooLongError as error:
+            failed = ExecutionResponse.failed(
+                "limit", f"{request.tool} ran, but its result can't be sent: {error}. Request less."
+            )
+        except ValueError as error:
+            failed = ExecutionResponse.failed(
+                "invalid_output", f"{request.tool} ran, but its result can't be sent: {error}."
+            )
+        return wire.write(_answer(failed))
+
+
+def _answer(response: ExecutionResponse) -> JsonObject:
+    return {"response": response.to_json()}
+
+
+# Lists ----------------------------------------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class WorkerInfo:
+    """A worker that takes calls.
+
+    Attributes:
+        name: Its name.
+        queue: Its queue.
+        max_concurrency: How many calls it runs at once; `None` if that isn't known.
+        running: The calls that run there: the call's id or key -> the tool.
+    """
+
+    name: str
+    queue: str = DEFAULT_QUEUE
+    max_concurrency: int | None = None
+    running: Mapping[str, str] = field(factory=dict[str, str])
+
+
+@frozen(kw_only=True)
+class ExecutorStatus:
+    """What an executor's `status` reports.
+
+    Attributes:
+        workers: The workers that it reaches.
+        queues: How many calls wait, by queue; `None` where the engine doesn't tell.
+    """
+
+    workers: tuple[WorkerInfo, ...] = ()
+    queues: Mapping[str, int | None] = field(factory=dict[str, "int | None"])
+
+
+class WorkerExecutor(Protocol):
+    """What `registry worker` needs of an executor, besides `execute_tool`."""
+
+    async def serve(self, worker: Worker) -> None:
+        """Takes calls of `worker.queue` and answers each by `worker.run`, at most `worker.max_concurrency` at once.
+
+        Returns once `worker.stopping` is set and the calls that run have ended.
+        """
+        ...
+
+    async def status(self) -> ExecutorStatus:
+        """The workers, queues and running calls."""
+        ...

@@ -1,0 +1,284 @@
+"""Both sides of a call on another machine: what they write, read and refuse; neither trusts the other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from pegboard import Permissions, Tool, ToolContext, ToolRegistry, tool, tool_of
+from pegboard.errors import FatalToolError
+from pegboard.execution import ExecutionRequest, ExecutorCall, LocalExecutor
+from pegboard.worker import RemoteCaller, SentCall, Wire, Worker, check_queue, read_response
+
+HERE = RemoteCaller()
+
+
+@tool
+def echo(text: str) -> str:
+    """Echoes a text."""
+    return text
+
+
+@tool
+def repeat(text: str, times: int) -> str:
+    """Repeats a text."""
+    return text * times
+
+
+@tool
+def not_a_number() -> float:
+    """Gives NaN."""
+    return float("nan")
+
+
+@tool
+async def report(context: ToolContext, length: int) -> None:
+    """Emits a text."""
+    context.emit("x" * length)
+
+
+@tool
+async def ask(context: ToolContext) -> str:
+    """Asks a question."""
+    return (await context.request_confirmation("Really?")).feedback or ""
+
+
+@tool
+def end() -> None:
+    """Ends the turn."""
+    raise FatalToolError("over")
+
+
+TOOLS = [tool_of(each) for each in (echo, repeat, not_a_number, report, ask, end)]
+
+
+@pytest.fixture
+def worker():
+    executor = LocalExecutor(TOOLS, permissions=Permissions(mode="bypass"))
+    yield Worker(executor)
+    asyncio.run(executor.aclose())
+
+
+def request(name, arguments=None):
+    return json.dumps(ExecutionRequest(tool=name, arguments=arguments or {}).to_json()).encode()
+
+
+def sent(name="echo", **facts):
+    """A call on its way, with the events that reach its listener."""
+    seen = []
+    made = next(each for each in TOOLS if each.name == name)
+    context = ToolContext(listener=seen.append, **facts)
+    return SentCall(ExecutorCall(made, ExecutionRequest(tool=name), context)), seen
+
+
+async def run(worker, name, arguments=None, caller=HERE):
+    return read_response(await worker.run(request(name, arguments), caller), caller.wire)
+
+
+async def test_a_request_is_run_and_answered(worker):
+    assert (await run(worker, "echo", {"text": "hi"})).output == "hi"
+    assert worker.running == {}
+
+
+async def test_a_running_call_is_listed(worker):
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def wait(question):
+        asked.set()
+        await go.wait()
+        return b'{"value": {"hint": "", "confirmed": true, "feedback": "yes"}}'
+
+    running = asyncio.ensure_future(run(worker, "ask", {}, RemoteCaller(ask=wait)))
+    await asked.wait()
+    assert [each.tool for each in worker.running.values()] == ["ask"]
+    go.set()
+    assert (await running).output == "yes"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xff", b"[]", b"{}", b'{"tool": 1}', b'{"tool": "echo", "timeout": NaN}', b"[" * 100_000],
+    ids=["empty", "not text", "an array", "no tool", "wrong type", "NaN", "deep"],
+)
+async def test_a_request_that_cannot_be_read_is_not_run(worker, data):
+    response = read_response(await worker.run(data, HERE))
+    assert response.kind == "not_executed"
+    assert "can't read the request" in response.error
+    assert response.detail
+
+
+async def test_a_request_over_the_limit_is_not_read(worker):
+    caller = RemoteCaller(Wire(most_bytes=1_200))
+    response = read_response(await worker.run(request("echo", {"text": "x" * 2_000}), caller))
+    assert (response.kind, "at most 1.2 KiB" in response.detail) == ("not_executed", True)
+
+
+async def test_a_result_over_the_limit_says_so(worker):
+    caller = RemoteCaller(Wire(most_bytes=2_000))
+    response = await run(worker, "repeat", {"text": "ab", "times": 5_000}, caller)
+    assert response.kind == "limit"
+    assert "Request less" in response.error
+
+
+async def test_a_result_that_is_not_json_is_an_error(worker):
+    assert (await run(worker, "not_a_number")).kind == "invalid_output"
+
+
+async def test_a_fatal_error_ends_the_callers_turn(worker):
+    with pytest.raises(FatalToolError, match="over"):
+        await run(worker, "end")
+
+
+async def test_an_executor_that_fails_answers_with_a_crash():
+    async def fail(request, caller):
+        raise RuntimeError("secret")
+
+    response = await run(Worker(SimpleNamespace(execute=fail)), "echo")
+    assert (response.kind, "secret" in response.error, "secret" in response.detail) == ("crashed", False, True)
+
+
+async def test_cancelling_ends_the_call(worker):
+    asked = asyncio.Event()
+
+    async def wait(question):
+        asked.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.ensure_future(run(worker, "ask", {}, RemoteCaller(ask=wait)))
+    await asked.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert worker.running == {}
+
+
+async def test_a_transport_that_cannot_ask_refuses_questions(worker):
+    response = await run(worker, "ask")
+    assert response.is_error
+    assert "can't be reached" in response.error
+
+
+async def test_without_a_way_to_tell_events_are_left_out(worker):
+    assert not (await run(worker, "report", {"length": 1})).is_error
+
+
+async def test_an_event_that_is_too_long_is_replaced_by_a_notice(worker):
+    told = []
+    caller = RemoteCaller(Wire(most_bytes=1_200), tell=told.append)
+    await run(worker, "report", {"length": 2_000}, caller)
+    call, seen = sent()
+    for data in told:
+        assert await call.handle(data) is None
+    assert "left out" in seen[0]
+
+
+class Reversed:
+    """A codec."""
+
+    def encode(self, data):
+        return b"r" + data[::-1]
+
+    def decode(self, data):
+        if data[:1] != b"r":
+            raise ValueError("it was not encoded")
+        return data[:0:-1]
+
+
+async def test_a_codec_changes_all_that_travels(worker):
+    secret = Wire(codec=Reversed())
+    data = secret.write(ExecutionRequest(tool="echo", arguments={"text": "hidden"}).to_json())
+    answer = await worker.run(data, RemoteCaller(secret))
+    assert (b"hidden" in data, b"hidden" in answer) == (False, False)
+    assert read_response(answer, secret).output == "hidden"
+    plain = read_response(await worker.run(request("echo", {"text": "x"}), RemoteCaller(secret)), secret)
+    assert (plain.kind, plain.detail) == ("not_executed", "it was not encoded")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"7",
+        b"{}",
+        b'{"question": 7, "given": {}}',
+        b'{"question": "ask", "given": []}',
+        b'{"question": "shutdown", "given": {}}',
+        b'{"question": "ask", "given": {"permission": 7}}',
+        b'{"event": {"type": "unknown"}}',
+        b'{"event": 7}',
+    ],
+    ids=["empty", "a number", "nothing", "no name", "no arguments", "unknown", "wrong type", "unknown event", "event"],
+)
+async def test_a_hostile_message_gets_an_error_and_reaches_nobody(message):
+    call, seen = sent()
+    assert "error" in json.loads(await call.handle(message))
+    assert seen == []
+
+
+async def test_what_comes_after_the_response_is_left_out():
+    call, seen = sent()
+    assert call.response(b'{"response": {"output": "done"}}').output == "done"
+    assert await call.handle(b'{"event": {"type": "partial", "data": 1}}') is None
+    assert seen == []
+    reply = json.loads(await call.handle(b'{"question": "allows", "given": {"permission": "x"}}'))
+    assert "the call is over" in reply["error"]["text"]
+
+
+async def test_events_and_questions_are_bounded():
+    call, seen = sent()
+    event = b'{"event": {"type": "partial", "data": 1}}'
+    replies = [await call.handle(event) for _ in range(10_010)]
+    assert (len(seen), set(replies)) == (10_000, {None})
+    question = b'{"question": "unknown", "given": {}}'
+    last = [json.loads(await call.handle(question)) for _ in range(10_001)][-1]
+    assert "too many questions" in last["error"]["text"]
+
+
+async def test_questions_that_wait_are_bounded():
+    asked, go = asyncio.Semaphore(0), asyncio.Event()
+
+    class Host:
+        async def request_confirmation(self, context, hint, payload):
+            asked.release()
+            await go.wait()
+
+    call, _ = sent("ask", host=Host())
+    question = b'{"question": "request_confirmation", "given": {"hint": "x"}}'
+    waiting = [asyncio.ensure_future(call.handle(question)) for _ in range(64)]
+    for _ in waiting:
+        await asked.acquire()
+    assert "too many questions" in json.loads(await call.handle(question))["error"]["text"]
+    waiting.pop().cancel()
+    go.set()
+    assert {*await asyncio.gather(*waiting)} == {b'{"value":null}'}
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"response": 7}', b'{"response": {"isError": "no"}}'])
+def test_an_answer_that_cannot_be_read_is_refused(data):
+    with pytest.raises(ValueError, match=r"\w"):
+        read_response(data)
+
+
+async def test_an_executor_with_a_hostile_worker_fails_only_its_call():
+    class Executor:
+        async def execute_tool(self, call):
+            return SentCall(call).response(b"garbage")
+
+    async with ToolRegistry() as registry:
+        registry.add("executors", "far", Executor())
+        registry.register(echo, Tool.from_schema("far", {"type": "object"}, executor="far"))
+        assert (await registry.call("far", {})).kind == "crashed"
+        assert (await registry.call("echo", {"text": "hi"})).text == "hi"
+
+
+@pytest.mark.parametrize("name", ["", "..", "a b", "a.b", "x" * 65, "é", 7, None, "a\n"])
+def test_a_queue_has_a_plain_name(name):
+    with pytest.raises(ValueError, match="a queue's name has 1 to 64 letters"):
+        check_queue(name)
+
+
+def test_the_names_of_queues():
+    assert [check_queue(name) for name in ("default", "GPU-1", "x" * 64)] == ["default", "GPU-1", "x" * 64]
