@@ -18,6 +18,7 @@ from pegboard.errors import (
     did_you_mean,
     first_party,
     log_failure,
+    not_provided,
     operator_log,
     suggest,
 )
@@ -45,6 +46,7 @@ class Contributions:
         self.catalogue = EMPTY
         self.manager: object = None  # the `PluginManager` that loads plugins into this registry
         self.lock = threading.RLock()
+        self._making = threading.Lock()  # one executor at a time
         self._subscribers: tuple[Callable[[], object], ...] = ()
         self._checked_permissions: Permissions | None = None
 
@@ -176,6 +178,34 @@ class Contributions:
             if (kind, name) in problem.offers:
                 raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
         return found
+
+    def made_executor(self, name: str) -> Any:
+        """The executor of this name, if it has been made already; else `None`."""
+        executor = self.catalogue.extras.get("executors", {}).get(name)
+        return None if _is_factory(executor) else executor
+
+    def executor(self, name: str) -> Any:
+        """The executor of this name; a factory is replaced by the one executor that it makes.
+
+        Raises:
+            LookupError: There is none.
+            PluginError: As `find`.
+        """
+        with self._making:
+            executor = self.find("executors", name)
+            if executor is None:
+                raise LookupError(not_provided("executors", name, self.names("executors")))
+            if _is_factory(executor):
+                executor = executor()
+                self.change(lambda catalogue: catalogue.with_made("executors", name, executor))
+            return executor
+
+
+def _is_factory(thing: Any) -> bool:
+    """Whether this is a class or function that makes an executor."""
+    return isinstance(thing, type) or (
+        callable(thing) and not hasattr(thing, "execute") and not hasattr(thing, "execute_tool")
+    )
 
 
 class Registrar:

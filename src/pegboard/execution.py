@@ -82,7 +82,8 @@ class LocalExecutor:
         permissions: The rules of what is allowed, asked or denied.
         limits: The limits of a call, but for those on results.
         executors: The executors, by name, of tools that set one; closed together with this one.
-        services: The services of the tools by type: values or factories, as `registry.provide` takes them.
+        services: The services of the tools by type: values or factories, as `registry.provide` takes them; or a
+            registry's `services`.
 
     Attributes:
         active: As given.
@@ -99,14 +100,16 @@ class LocalExecutor:
         permissions: Permissions = DEFAULT_PERMISSIONS,
         limits: Limits = DEFAULT_LIMITS,
         executors: Mapping[str, Executor | ToolExecutor] | None = None,
-        services: Mapping[Any, Any] | None = None,
+        services: Services | Mapping[Any, Any] | None = None,
     ) -> None:
         found = (tool for given in tools for tool in tools_from(given, foreign=True))
         self._tools: Final = {tool.name: tool.evolve(policy=_once(tool.policy)) for tool in found}
         self.active = active
         self._executors: Final = dict(executors or {})
         self._runtime: Final = Runtime(locks=LockManager(limits.max_concurrency), executor=self._executor)
-        self._services: Final = Services(services, run_in_thread=self._runtime.threads.run)
+        if not isinstance(services, Services):
+            services = Services(services, run_in_thread=self._runtime.threads.run)
+        self._services: Final = services
         self._snapshot: Final = CallSnapshot(self._runtime, self._find)
         self._settings: Final = Settings(
             attrs.evolve(limits, repair=False, results=_WHOLE),  # the caller's registry does that

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -53,13 +52,6 @@ if TYPE_CHECKING:
     _Prepared: TypeAlias = tuple[Catalogue, Dispatcher, CallSnapshot, Settings]
 
 
-def _is_factory(thing: Any) -> bool:
-    """Whether this is a class or function that makes an executor."""
-    return isinstance(thing, type) or (
-        callable(thing) and not hasattr(thing, "execute") and not hasattr(thing, "execute_tool")
-    )
-
-
 _MOST_UNDER_WAY: Final = 256
 _NO_NAME: Final = "call takes a tool's name and its arguments; dispatch([...]) takes ToolCalls"
 
@@ -102,7 +94,6 @@ class ToolRegistry(Registrar):
         self._prepared: _Prepared | None = None
         self._last_resolved: tuple[_Prepared, ResolvedTools, _Prepared] | None = None  # a request has several calls
         self._dispatcher: Dispatcher | None = None
-        self._making = Lock()  # one executor at a time
         self._pipeline: Pipeline | None = None
         self._under_way: Final[list[str]] = []
 
@@ -572,23 +563,9 @@ class ToolRegistry(Registrar):
             await self._get_dispatcher().runtime.threads.run(load)
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
-        """The executor of this name, as `exporter` finds one; a `LookupError` or `PluginError` if there is none."""
-        executor = self.contributions.catalogue.extras.get("executors", {}).get(name)
-        if executor is None or _is_factory(executor):
-            executor = await self._get_dispatcher().runtime.threads.run(self._make_executor, name)
-        return executor
-
-    def _make_executor(self, name: str) -> Executor | ToolExecutor:
-        """Finds an executor; a factory is replaced by the one executor that it makes."""
-        contributions = self.contributions
-        with self._making:
-            executor = contributions.find("executors", name)
-            if executor is None:
-                raise LookupError(not_provided("executors", name, contributions.names("executors")))
-            if _is_factory(executor):
-                executor = executor()
-                contributions.change(lambda catalogue: catalogue.with_made("executors", name, executor))
-            return executor
+        """The executor of this name, as `Contributions.executor` finds it; in a thread, if that may take long."""
+        executor = self.contributions.made_executor(name)
+        return executor or await self._get_dispatcher().runtime.threads.run(self.contributions.executor, name)
 
     def _get_dispatcher(self) -> Dispatcher:
         """The dispatcher, made at first use."""

@@ -9,36 +9,38 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import attrs
 from attrs import define, field, frozen
 
 from pegboard.dispatch.executors.caller import error_from_json, error_to_json
 from pegboard.dispatch.executors.execution import ExecutionRequest, ExecutionResponse
 from pegboard.dispatch.executors.executor import ExecutorCall
-from pegboard.errors import FatalToolError, ToolError, detail_of, log_failure
+from pegboard.dispatch.permissions.permissions import Permissions
+from pegboard.dispatch.permissions.rule import Rule
+from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure
 from pegboard.execution import LocalExecutor
 from pegboard.json import is_object, json_text, size_text, strict_json
+from pegboard.threads import run_in_thread
 from pegboard.timeout import cancels_the_call
+from pegboard.tools.spec import check_queue
 from pegboard.typing import JsonObject
+
+if TYPE_CHECKING:
+    from pegboard.registry import ToolRegistry
+    from pegboard.tools.spec import Policy
+    from pegboard.toolsets.predicates import Predicate
 
 DEFAULT_QUEUE: Final = "default"
 """The queue of calls that name none."""
 _MOST_EVENTS: Final = 10_000  # of one call that reach its listener
 _MOST_QUESTIONS: Final = 10_000  # of one call that are answered
 _MOST_WAITING: Final = 64  # of these at once
-_QUEUE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-
-def check_queue(name: object) -> str:
-    """The name of a queue: 1 to 64 letters, digits, `-` and `_`; a `ValueError` if it isn't one."""
-    if not isinstance(name, str) or not _QUEUE.fullmatch(name):
-        raise ValueError(f"a queue's name has 1 to 64 letters, digits, '-' and '_', got {name!r:.100}")
-    return name
 
 
 class Codec(Protocol):
@@ -247,6 +249,34 @@ class Worker:
     running: dict[int, ExecutionRequest] = field(factory=dict[int, ExecutionRequest], init=False)
     _numbers: count[int] = field(factory=lambda: count(1), init=False)
 
+    @classmethod
+    async def of_registry(
+        cls, registry: ToolRegistry, executor: str, *, where: Predicate | str | None = None, **facts: Any
+    ) -> Worker:
+        """A worker with the tools, services and limits of a registry.
+
+        What a caller sends was approved there: the registry's rules only deny, or ask the caller's user again.
+
+        Args:
+            registry: The registry, which must not be closed before the worker has ended.
+            executor: The name of the executor that brings the calls: its tools run here.
+            where: Only these tools.
+            facts: `queue`, `max_concurrency`, `name`.
+        """
+        tools = [each.evolve(policy=_here(each.policy, executor)) for each in await registry.resolve(where=where)]
+        others = {name for each in tools if (name := each.policy.executor) not in (None, "loop", "thread")}
+        executors = dict[str, Any]()
+        for name in others:
+            with suppress(LookupError, PluginError):  # its tools aren't executed
+                executors[name] = await run_in_thread(registry.contributions.executor, name)
+        rules = registry.permissions
+        permissions = Permissions(mode="bypass") if rules is None else _allowing(rules)
+        services = registry.services
+        local = LocalExecutor(
+            tools, permissions=permissions, limits=registry.limits, executors=executors, services=services
+        )
+        return cls(local, **facts)
+
     async def run(self, data: bytes, caller: RemoteCaller) -> bytes:
         """Runs the call of a request, and returns the answer to send.
 
@@ -292,6 +322,15 @@ class Worker:
                 "invalid_output", f"{request.tool} ran, but its result can't be sent: {error}."
             )
         return wire.write(_answer(failed))
+
+
+def _here(policy: Policy, executor: str) -> Policy:
+    return attrs.evolve(policy, executor=None) if policy.executor == executor else policy
+
+
+def _allowing(permissions: Permissions) -> Permissions:
+    """These rules, after one that allows every call."""
+    return attrs.evolve(permissions, rules=[Rule("*", "*", "allow"), *permissions.rules.rules])
 
 
 def _answer(response: ExecutionResponse) -> JsonObject:

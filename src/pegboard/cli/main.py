@@ -31,6 +31,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "call": ("call", "Call a tool with arguments typed by its schema."),
         "dispatch": ("call", "Run a model's calls as one turn."),
         "export": ("look", "Print the tools in a provider's format."),
+        "worker": ("worker", "Run calls that come from other machines."),
     },
     "Plugins": {
         "plugins": ("config", "List the installed plugins and their status."),
