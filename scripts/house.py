@@ -50,7 +50,7 @@ RULES = {  # of every package
 }
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the rules
     "pegboard": {
-        "files": Limit(142),
+        "files": Limit(143),
         # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say; 1,000 for
         # what adapters need: problems of single tools, their source and own threads, `wrap_call`, `decide`; 400 for
         # runs on other machines: keys, attaching to a run, and the caller for its worker (170 less in a plugin);
@@ -58,7 +58,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "lines": Limit(44_900, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
-        "largest folder": Limit(21),
+        "largest folder": Limit(22),
         "file names twice": Limit(9),  # the public modules of a topic have the name of what they publish
         "class names twice": Limit(0),
     },

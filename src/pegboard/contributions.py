@@ -164,6 +164,12 @@ class Contributions:
                     self.change(lambda catalogue: catalogue.with_extra(kind, name, found, owner))
         return self.find_own(kind, name)
 
+    def may_find(self, kind: str, name: str) -> bool:
+        """Whether `find_own` may find something, or fail; imports nothing."""
+        catalogue = self.catalogue
+        offering = (*catalogue.lazy_plugins, *catalogue.problems)
+        return name in catalogue.extras.get(kind, {}) or any((kind, name) in each.offers for each in offering)
+
     def find_own(self, kind: str, name: str) -> Any:
         """The thing registered under a name, after importing this registry's plugins that offer it; `None` if none.
 
@@ -331,8 +337,12 @@ class Registrar:
 
             contributions = self.contributions
             with contributions.lock:
-                own, of_plugins = {type(self): self}, partial(contributions.find_own, "services")
-                made = self._services or Services(own, of_plugins=of_plugins, packages=_packages_with_service)
+                made = self._services or Services(
+                    {type(self): self},
+                    of_plugins=partial(contributions.find_own, "services"),
+                    may_be_of_plugins=partial(contributions.may_find, "services"),
+                    packages=_packages_with_service,
+                )
                 self._services = made
         return self._services
 

@@ -574,8 +574,21 @@ class ToolRegistry(Registrar):
 
             with self._lock:
                 if self._dispatcher is None:
-                    self._dispatcher = Dispatcher.of(self.limits, self.services, self._grants, self._executor)
+                    own = self._executor, self._prepare_all
+                    self._dispatcher = Dispatcher.of(self.limits, self.services, self._grants, *own)
+                    self.services.changed = self._prepare_again
         return self._dispatcher
+
+    def _prepare_all(self) -> tuple[CallSnapshot, Settings]:
+        """What calls need, after importing the plugins that take part in them; may block."""
+        for load in self.contributions.unloaded(*TOOL_STAGES):
+            load()
+        _, _, snapshot, settings = self._prepare(None)
+        return snapshot, settings
+
+    def _prepare_again(self) -> None:
+        with self._lock:
+            self._prepared = None
 
     def _prepare(self, resolved: ResolvedTools | None) -> _Prepared:
         """The catalogue, the dispatcher, and what calls of these tools need; made once per catalogue and request."""

@@ -346,6 +346,14 @@ class Deadline:
         self._cancelled += 1
         self._task.cancel()
 
+    def end(self) -> None:
+        """Cancels the coroutine now, as at its limit, even while it is paused."""
+        if self._alarm is not None:  # it runs
+            self._due = inf
+            self._set_alarm()
+            self._cancelled += 1
+            self._task.cancel()
+
     def _is_over(self) -> bool:
         """Whether the grace period has ended; it begins at the first cancellation."""
         if self._holds_grace:

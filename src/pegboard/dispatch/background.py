@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from inspect import isawaitable, iscoroutine
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -18,74 +18,30 @@ from attrs import field
 
 from pegboard.callbacks import maybe_await
 from pegboard.dispatch.arguments import parse
+from pegboard.dispatch.executors.execution import ExecutionRequest
+from pegboard.dispatch.operations import (
+    Completion,
+    Operation,
+    OperationStore,
+    StoredCall,
+    read_calls,
+    read_completions,
+    write_completion,
+)
 from pegboard.dispatch.results import failure_result, limits_of, result_of, store_access
 from pegboard.dispatch.stages import answer, conclude, finish
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.truncate import truncated
-from pegboard.errors import OperationError, log_failure
-from pegboard.schema.converter import JsonRecord, json_key
+from pegboard.errors import OperationError, detail_of, log_failure
 from pegboard.threads import running_loop, waiting
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.tool import Tool
-from pegboard.typing import define, frozen
+from pegboard.typing import define
 
 if TYPE_CHECKING:
     from pegboard.dispatch.events import CallEvent
-
-
-@frozen
-class Operation(JsonRecord):
-    """Long-running operation, which continues after the first result of its call.
-
-    Attributes:
-        id: The operation's id, which the model sees.
-        call_id: The call's id.
-        tool: The tool's name.
-        session: The conversation's id, or `None`.
-        started: Start time in seconds since 1970 (UTC).
-        replaces: Whether its result replaces the call's pending one; else it is an additional result.
-        is_background: Whether it runs in this process and completes itself; else the host has to complete it.
-    """
-
-    id: str
-    call_id: str
-    tool: str
-    session: str | None
-    started: float
-    replaces: bool = True
-    is_background: bool = False
-
-
-@frozen
-class Completion(JsonRecord):
-    """Completion of a long-running operation: its result or error.
-
-    Attributes:
-        operation: The operation.
-        result: Its result, validated and truncated as any, as the after callbacks leave it.
-        fatal: The error by which they end the turn, or `None`.
-    """
-
-    operation: Operation
-    result: ToolResult
-    fatal: BaseException | None = field(default=None, metadata=json_key(""))
-
-    @property
-    def call_id(self) -> str:
-        """The call's id."""
-        return self.operation.call_id
-
-    @property
-    def tool(self) -> str:
-        """The tool's name."""
-        return self.operation.tool
-
-    @property
-    def replaces(self) -> bool:
-        """Whether it replaces the call's pending result; else it is a separate message."""
-        return self.operation.replaces
 
 
 def later_result(state: CallState, value: object) -> ToolResult:
@@ -136,6 +92,10 @@ def _completed_now(operation: Operation, state: CallState, result: ToolResult) -
         return thread.submit(copy_context().run, asyncio.run, _completed(operation, state, result)).result()
 
 
+CLAIM_SECONDS: Final = 60.0
+"""How long the process that completes a stored operation keeps others from it."""
+
+
 @define(eq=False)
 class Operations:
     """Registry of long-running operations and their completions. Thread-safe.
@@ -143,6 +103,9 @@ class Operations:
     A long-running tool returns a first result, marked as pending, and the host completes it later; or the tool
     continues in the background, by `context.background(...)`. Background work of another tool gives an additional
     result.
+
+    With an `OperationStore`, operations that the host completes are there, so that any of its processes completes them
+    and takes their results. Background work belongs to its process, and only its result is stored.
     """
 
     # operations at once. Beyond that, the oldest that the host should complete ends as `unknown_outcome`; if all run in
@@ -151,17 +114,26 @@ class Operations:
     most: int = 10_000
     seconds: float | None = 3600.0  # time limit of background work; `None` is no limit
     emit: Callable[[CallEvent], None] | None = None  # receives each completion as an event, or `None`
+    find_store: Callable[[], OperationStore | None] = lambda: None  # returns the provided store
+    revive: Callable[[StoredCall], CallState] | None = None  # makes the state of a call of another process
     _pending: dict[str, tuple[Operation, CallState]] = field(factory=dict[str, tuple[Operation, CallState]], init=False)
     _completed: OrderedDict[str, Completion] = field(factory=OrderedDict[str, Completion], init=False)
     _by_call: WeakKeyDictionary[CallState, str] = field(factory=WeakKeyDictionary[CallState, str], init=False)
-    _tasks: set[asyncio.Task[Completion]] = field(factory=set["asyncio.Task[Completion]"], init=False)
+    _tasks: set[asyncio.Task[Any]] = field(factory=set["asyncio.Task[Any]"], init=False)
     _lock: Lock = field(factory=Lock, init=False)
 
     @property
     def pending(self) -> tuple[Operation, ...]:
-        """The pending operations, the oldest first."""
+        """The pending operations, the oldest first; those in a store are read from there, which may block."""
+        store = self.find_store()
+        stored = () if store is None else (each.operation for each in read_calls(store.find()))
         with self._lock:
-            return tuple(operation for operation, _ in self._pending.values())
+            return (*stored, *(operation for operation, _ in self._pending.values()))
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether there is a store, so that `begin`, `pending` and `take` may block."""
+        return self.find_store() is not None
 
     def begin(self, state: CallState) -> Operation | None:
         """Marks the result of a long-running tool as pending.
@@ -186,6 +158,11 @@ class Operations:
             operation = self._add(state) if known is None else known[0]
         except CallError:
             conclude(state, ToolResult.error("limit", f"{state.context.tool} ran, but {self._full()}"))
+            return None
+        except Exception as error:  # noqa: BLE001  a host's store
+            text = f"{state.context.tool} ran, but its operation can't be stored, so that its result can't follow."
+            text += " Find out what it has done before calling it again."
+            conclude(state, ToolResult.error("unknown_outcome", text, detail=detail_of(error)))
             return None
         first = state.result or ToolResult()
         note = (
@@ -226,6 +203,7 @@ class Operations:
                 text = f"{operation.tool} was aborted after {seconds:.1f} s in the background."
                 aborted = Completion(operation, ToolResult.error("aborted", text))
                 self._complete(state, aborted if task.cancelled() else task.result())
+                self._publish(operation, state, loop)
 
             if loop is running_loop():
                 start()
@@ -249,12 +227,25 @@ class Operations:
 
         Raises:
             OperationError: No operation of that id is pending (it may have its result already), several calls are,
-                or it runs in the background and completes itself.
+                it runs in the background and completes itself, or another process completes it now.
         """
-        operation, state = self._pop(name)
-        return self._complete(state, _completed_now(operation, state, later_result(state, value)))
+        store = self.find_store()
+        stored = {} if store is None else {each.operation: each for each in read_calls(store.find(name))}
+        operation, state = self._pop(name, stored)
+        if state is not None:
+            return self._complete(state, _completed_now(operation, state, later_result(state, value)))
+        assert store is not None
+        assert self.revive is not None
+        if not store.claim(operation.id, CLAIM_SECONDS):
+            raise OperationError(f"{name!r:.80} has its result already, or another process is completing it")
+        state = self.revive(stored[operation])
+        completion = _completed_now(operation, state, later_result(state, value))
+        if not store.finish(operation.id, write_completion(completion)):
+            raise OperationError(f"{name!r:.80} has its result already")
+        self._announce(state, completion)
+        return completion
 
-    def take(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
+    def take(self, session: str | None = None, calls: Collection[str] | None = None) -> tuple[Completion, ...]:
         """The final results of a session's calls, each returned once, in order.
 
         Args:
@@ -267,11 +258,13 @@ class Operations:
                 for id_, each in self._completed.items()
                 if each.operation.session == session and (calls is None or each.call_id in calls)
             ]
-            return tuple(self._completed.pop(id_) for id_ in mine)
+            completed = tuple(self._completed.pop(id_) for id_ in mine)
+        store = self.find_store()
+        return completed if store is None else (*completed, *read_completions(store.take(session, calls)))
 
     async def aclose(self, seconds: float = 5.0) -> None:
         """Cancels background work and waits `seconds` for its end; its result is `aborted`."""
-        loop, here = asyncio.get_running_loop(), set[asyncio.Task[Completion]]()
+        loop, here = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
         for task in list(self._tasks):
             if task.get_loop() is loop:
                 task.cancel()
@@ -281,12 +274,20 @@ class Operations:
                     task.get_loop().call_soon_threadsafe(task.cancel)
         if here:
             await asyncio.wait(here, timeout=seconds)
+        if publishing := [task for task in self._tasks if task.get_loop() is loop and task not in here]:
+            await asyncio.wait(publishing, timeout=seconds)
 
     def _add(self, state: CallState, *, is_background: bool = False) -> Operation:
         import secrets
 
         assert state.tool is not None
         context, id_, dropped = state.context, f"op_{secrets.token_hex(8)}", None
+        store = None if is_background else self.find_store()
+        if store is not None:
+            operation = Operation(id_, context.call_id, context.tool, context.session, time.time())
+            request = ExecutionRequest.of_call(context.tool, state.arguments, context)
+            StoredCall(operation, request, state.position.index).add_to(store)
+            return operation
         with self._lock:
             if len(self._pending) >= self.most:  # drop the oldest that the host has to complete
                 oldest = next((id_ for id_, (each, _) in self._pending.items() if not each.is_background), None)
@@ -312,12 +313,14 @@ class Operations:
     def _full(self) -> str:
         return f"{self.most:,} operations are already running, which is the limit. Wait until one ends."
 
-    def _pop(self, name: str) -> tuple[Operation, CallState]:
+    def _pop(self, name: str, stored: Iterable[Operation]) -> tuple[Operation, CallState | None]:
+        """The operation of this name, which isn't pending here any more; its call's state, unless it is stored."""
         with self._lock:
-            found = [each for each, _ in self._pending.values() if each.id == name]
-            found = found or [each for each, _ in self._pending.values() if each.call_id == name and each.replaces]
+            known = (*stored, *(each for each, _ in self._pending.values()))
+            found = [each for each in known if each.id == name]
+            found = found or [each for each in known if each.call_id == name and each.replaces]
             if len(found) == 1 and not found[0].is_background:
-                return self._pending.pop(found[0].id)
+                return found[0], self._pending.pop(found[0].id, (None, None))[1]
         if not found:
             raise OperationError(f"no call or operation {name!r:.80} is pending; it may have its result already")
         if len(found) == 1:
@@ -326,11 +329,36 @@ class Operations:
         raise OperationError(f"{len(found)} calls {name!r:.80} are pending: name the operation, {ids}")
 
     def _complete(self, state: CallState, completion: Completion) -> Completion:
-        operation, result = completion.operation, completion.result
         with self._lock:
-            self._completed[operation.id] = completion
+            self._completed[completion.operation.id] = completion
             while len(self._completed) > self.most:
                 self._completed.popitem(last=False)
+        self._announce(state, completion)
+        return completion
+
+    def _publish(self, operation: Operation, state: CallState, loop: asyncio.AbstractEventLoop) -> None:
+        """Stores the result of background work, unless it will be the first of its call."""
+        store = self.find_store()
+        with self._lock:
+            completion = None if store is None or state in self._by_call else self._completed.pop(operation.id, None)
+        if store is None or completion is None:
+            return
+
+        def publish() -> None:
+            try:
+                store.add(operation.id, "{}", call_id=operation.call_id, session=operation.session)
+                store.finish(operation.id, write_completion(completion))
+            except Exception as error:  # noqa: BLE001  a host's store
+                log_failure("storing a completion", error)
+                with self._lock:
+                    self._completed[operation.id] = completion
+
+        task = loop.create_task(state.runtime.threads.run(publish))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _announce(self, state: CallState, completion: Completion) -> None:
+        operation, result = completion.operation, completion.result
         if self.emit is not None:
             from pegboard.dispatch.events import ended  # loaded with the first observer
 
@@ -340,7 +368,6 @@ class Operations:
                 self.emit(ended(result)(operation.call_id, operation.tool, now, index, **facts))
             except Exception as error:  # noqa: BLE001  an observer disturbs no call
                 log_failure("emitting a completion", error)
-        return completion
 
     async def _result(
         self, operation: Operation, state: CallState, work: Awaitable[Any] | Callable[[], Any]

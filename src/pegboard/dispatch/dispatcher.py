@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import attrs
@@ -16,6 +17,7 @@ from pegboard.dispatch.locks import (
     SHARED,
     UNKNOWN,
     BatchScheduler,
+    LockBackend,
     LockManager,
     LockRequest,
     Semaphore,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.background import Operations
     from pegboard.dispatch.batch import Batch, BatchOptions
     from pegboard.dispatch.events import CallEvent, Observers
+    from pegboard.dispatch.operations import OperationStore, StoredCall
     from pegboard.dispatch.permissions.evaluation import Decision
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.truncate import ResultStore, ResultTexts
@@ -74,6 +77,7 @@ class Dispatcher:
     begin: ClassVar = staticmethod(state_for)
     run: ClassVar = staticmethod(run_call)
     settings: Settings  # what its host has set, without approver and observers, which may change
+    prepared: Callable[[], tuple[CallSnapshot, Settings]]  # returns what calls can reach now, and the settings
     runtime: Runtime = field(init=False)  # what its calls share
     emit: Callable[[Any], None] | None = None  # sends an event to the observers
     observers: Observers | None = None  # delivers events to observers, once there are some
@@ -85,6 +89,7 @@ class Dispatcher:
         provided: Services,
         grants: Grants | None,
         executor: Callable[[str], Awaitable[Any]],
+        prepared: Callable[[], tuple[CallSnapshot, Settings]],
     ) -> Dispatcher:
         """A dispatcher for one registry."""
 
@@ -93,7 +98,7 @@ class Dispatcher:
 
             return provided.use_now(ResultTexts, ToolContext()) if ResultTexts in provided else None
 
-        dispatcher = cls(Settings(limits, host=DispatchHost()))
+        dispatcher = cls(Settings(limits, host=DispatchHost()), prepared)
         dispatcher.runtime = Runtime(
             locks=LockManager(limits.max_concurrency),
             grants=grants or None,
@@ -123,7 +128,26 @@ class Dispatcher:
             if self.emit is not None:
                 self.emit(event)
 
-        return Operations(emit=emit)
+        def find_store() -> OperationStore | None:
+            from pegboard.dispatch.operations import OperationStore
+
+            provided = self.runtime.provided
+            if provided is None or OperationStore not in provided:
+                return None
+            return provided.use_now(OperationStore, ToolContext())
+
+        return Operations(emit=emit, find_store=find_store, revive=self.revive)
+
+    def revive(self, stored: StoredCall) -> CallState:
+        """The state of a call that another process has begun, to complete its operation here."""
+        snapshot, settings = self.prepared()
+        request, position = stored.request, BatchPosition(stored.index)
+        call = ToolCall(request.tool, request.arguments, request.call_id)
+        state = state_of(call, request.context(), snapshot, settings, position)
+        with suppress(CallError):  # it isn't registered here
+            state.run_elsewhere(snapshot.find(request.tool))
+        state.change(request.arguments)
+        return state
 
     def prepare(
         self,
@@ -140,6 +164,8 @@ class Dispatcher:
             callbacks: Returns the catalogue's callbacks of a hook.
             approver: Asks the user.
         """
+        provided = self.runtime.provided
+        self.runtime.locks.use_backend(provided is not None and provided.may_find(LockBackend))
         tools = tuple(tool for tool in tools if tool.offered)
         hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "approve_call", "wrap_call")
         called = {hook: chain for hook in hooks if (chain := callbacks(hook))}

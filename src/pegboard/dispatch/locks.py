@@ -7,10 +7,10 @@ import os
 import threading
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from pegboard.json import canonical_json
@@ -95,6 +95,60 @@ def lock_request(tool: Tool, arguments: Mapping[str, Any], context: ReadonlyCont
     return LockRequest(exclusive=mode != "shared", slots=slots)
 
 
+@frozen
+class LockClaim:
+    """One lock that a call needs from a `LockBackend`.
+
+    It can be held while the number of its holders is at most the least `most` of them: `most=1` is a writer, `None` a
+    reader, and a number one of so many slots.
+
+    Attributes:
+        name: The lock's name, the same in every process; it may be long.
+        most: How many calls may hold the lock together with this one, itself included; `None` is no limit.
+    """
+
+    name: str
+    most: int | None = None
+
+
+class HeldLocks(Protocol):
+    """Locks that one call holds in a `LockBackend`.
+
+    Attributes:
+        token: The fencing token: higher than that of every earlier holder of one of these locks.
+    """
+
+    token: int
+
+    def release(self) -> None:
+        """Releases all of them; repeated calls do nothing. Thread-safe; never blocks or raises."""
+
+
+class LockBackend(Protocol):
+    """Locks that several processes share, from `registry.provide` or a plugin; a value, or one for the registry.
+
+    The registry's own locks come first. A process that dies must lose its locks.
+    """
+
+    async def acquire(
+        self, claims: Sequence[LockClaim], *, within: Sequence[HeldLocks] = (), lost: Callable[[str], None]
+    ) -> HeldLocks:
+        """Waits until a call holds all of its locks. Called in several event loops.
+
+        The core bounds the wait by cancelling it; then nothing may stay held or queued.
+
+        Args:
+            claims: The locks, in the order in which to acquire them, if one comes after the other.
+            within: What enclosing calls hold: these don't count as holders.
+            lost: To be called with the reason, in any thread, once another call may get one of the locks before they
+                are released; the call ends as `unknown_outcome`.
+
+        Raises:
+            BaseException: The locks can't be acquired; the call isn't run.
+        """
+        ...
+
+
 class Semaphore:
     """Weighted fair semaphore; as a reader/writer lock, a reader acquires 1 and a writer all of it.
 
@@ -164,6 +218,8 @@ class LockHandle:
             acquired.
         children: Number of its nested calls.
         future: Done when everything is acquired; `None` if it never waited.
+        held: What it holds in the `LockBackend`, with the claims.
+        lost: Why that was lost, or `None`.
     """
 
     order: tuple[int, int] = (0, 0)
@@ -173,6 +229,8 @@ class LockHandle:
     reached: int = -1
     children: int = 0
     future: asyncio.Future[None] | None = None
+    held: tuple[tuple[Sequence[LockClaim], HeldLocks], ...] = ()
+    lost: str | None = None
 
     def __init__(self, manager: LockManager, arrival: int) -> None:
         self.manager = manager
@@ -182,6 +240,8 @@ class LockHandle:
     def release(self) -> None:
         """Releases everything, or leaves the queues. Thread-safe; never blocks."""
         self.is_released = True
+        for _, locks in self.held:
+            locks.release()
         self.manager.leave(self)
 
     def inherited(self, semaphore: Semaphore) -> int:
@@ -207,9 +267,13 @@ class LockManager:
 
     Args:
         max_concurrency: Calls that run at once, nested ones excepted; `None` is no limit.
+
+    Attributes:
+        has_backend: Whether a `LockBackend` may be provided, so that every call needs a handle; set by `use_backend`.
     """
 
     def __init__(self, max_concurrency: int | None = None) -> None:
+        self.has_backend = False
         self._everything: Final = Semaphore(_ALL)
         self._slots: Final = None if max_concurrency is None else Semaphore(max_concurrency)
         self._semaphores: Final[WeakValueDictionary[Any, Semaphore]] = WeakValueDictionary()  # referenced by handles
@@ -227,6 +291,12 @@ class LockManager:
         everything = self._everything
         is_held = everything.used or everything.reserved or self._semaphores or self._entered
         return not (is_held or everything.queue or self._released)
+
+    def use_backend(self, has_backend: bool) -> None:
+        """Sets `has_backend`."""
+        with self._lock:
+            self.has_backend = has_backend
+            self._open()
 
     def enter(self, call: object) -> bool:
         """Fast path: admits a shared call without a handle, until `leave`, if nothing conflicts. Thread-safe."""
@@ -302,14 +372,16 @@ class LockManager:
                 while self._released:
                     released = self._released.popleft()
                     self._end(self._counted.pop(released, released))
-                everything = self._everything
-                self._is_open = (
-                    self._slots is None and not everything.queue and everything.used + everything.reserved < _ALL
-                )
+                self._open()
             finally:
                 self._lock.release()
 
     # Under the lock --------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Lets shared calls enter, if nothing conflicts with one."""
+        everything, needs_handle = self._everything, self.has_backend or self._slots is not None
+        self._is_open = not (needs_handle or everything.queue) and everything.used + everything.reserved < _ALL
 
     def _count(self, call: object) -> None:
         """Creates a handle for a call that has entered, so that others can wait for it."""

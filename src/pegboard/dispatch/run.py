@@ -25,6 +25,7 @@ from pegboard.dispatch.running import (
     leave_to_host,
     open_portal,
     release,
+    running_of,
     runs_in_thread,
     still_running_note,
 )
@@ -61,8 +62,14 @@ async def run_locked(state: CallState, tool: Tool) -> Any:
         if state.snapshot.callbacks.get("wrap_tool"):
             from pegboard.dispatch.callbacks import wrapped  # loaded with the first callback
 
-            return await wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
-        return await _attempts(state, tool)
+            call = wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
+        else:
+            call = _attempts(state, tool)
+        if (lock := running_of(state).lock) is not None and lock.held:
+            from pegboard.dispatch.shared_locks import run_held  # loaded with the first backend
+
+            call = run_held(state, lock, call)
+        return await call
     finally:
         if state.pending is not None and state.position.scheduler is not None:
             state.position.scheduler.suspend(state.position.index)
@@ -108,6 +115,10 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
 
 
 async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -> Any:
+    if (lock := running_of(state).lock) is not None and lock.lost is not None:
+        from pegboard.dispatch.shared_locks import lost_error
+
+        raise lost_error(state, lock.lost)
     if tool.policy.executor not in HERE:
         from pegboard.dispatch.executors.executor import run_remote  # loaded for such tools only
 

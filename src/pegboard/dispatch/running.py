@@ -67,15 +67,21 @@ async def acquire(state: CallState, tool: Tool) -> None:
     """Acquires the call's locks: after conflicting earlier calls of its batch, and then within its time limit.
 
     Raises:
-        CallError: `timeout`; `skipped`, if a conflicting earlier call continues in another turn.
+        CallError: `timeout`; `skipped`, if a conflicting earlier call continues in another turn; `not_executed`, if
+            locks that are shared with other processes can't be acquired.
     """
     position, slots = state.position, state.settings.slots
     scheduler, request = position.scheduler, lock_request_of(state, tool)
     if scheduler is not None:
         await scheduler.wait(position.index)
-    limit = time_limit(state, tool)
+    limit, locks = time_limit(state, tool), state.runtime.locks
+    acquiring = locks.acquire(request, slots=slots, parent=position.parent)
+    if locks.has_backend:
+        from pegboard.dispatch.shared_locks import acquire_shared  # loaded with the first backend
+
+        acquiring = acquire_shared(state, request, acquiring)
     try:
-        lock = await within(limit, state.runtime.locks.acquire(request, slots=slots, parent=position.parent))
+        lock = await within(limit, acquiring)
     except LimitExpiredError:
         text = f"{tool.name} was not run: it waited {limit:g} s for conflicting calls to end. Try again later."
         raise CallError("timeout", text) from None

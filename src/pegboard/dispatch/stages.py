@@ -343,7 +343,10 @@ async def _end(state: CallState) -> None:
     if has_run and state.tool is not None and state.tool.spec.long_running:
         operations = state.runtime.operations
         if operations is not None:
-            operations.begin(state)  # the result of a long-running tool becomes a pending one
+            if operations.is_stored:
+                await state.runtime.threads.run(operations.begin, state)
+            else:
+                operations.begin(state)  # the result of a long-running tool becomes a pending one
     failure = state.error
     # The callbacks have seen the result, or get the one after the host has run the call, or a person has answered.
     waits = _waits(state, failure.kind if isinstance(failure, CallError) else None)

@@ -116,6 +116,11 @@ class CurrentPermissions:
 class LongRunning(Protocol):
     """What calls need of a registry's `Operations`, which itself runs the last stages of calls."""
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether `begin` may block."""
+        ...
+
     def begin(self, state: CallState, /) -> object:
         """Marks the result of a long-running tool as pending."""
 

@@ -148,6 +148,9 @@ class ToolContext:
         depth: The number of calls that enclose this one: 0 for a call by the model.
         trace: The call's trace context for what it calls, such as child processes and MCP servers: `traceparent`,
             `tracestate` and `baggage`, as the W3C defines them; set by a tracing plugin.
+        fencing_token: The number of the call's locks, or of its caller's, where a `LockBackend` shares them with other
+            processes: higher than those of all earlier holders, so that what the tool writes to can refuse a call that
+            has lost its locks. `None` without a backend.
         internals: Internal state of the host; not for tools.
     """
 
@@ -166,6 +169,7 @@ class ToolContext:
     confirmation: Confirmation | None = None
     depth: int = 0
     trace: dict[str, str] = field(factory=dict[str, str], repr=False)
+    fencing_token: int | None = None
     internals: CallInternals = field(factory=CallInternals, init=False, repr=False, eq=False)
 
     user: ClassVar[str | None] = _of_request("user")

@@ -379,7 +379,11 @@ class Services:
         run_in_thread: Runs plain factories, which may block, in a thread; `None`: they run in place. May be set later,
             before the first service is opened.
         of_plugins: Returns the entry of a plugin for the path of a type, or `None`; loads the plugin.
+        may_be_of_plugins: Whether `of_plugins` may have an entry; loads nothing.
         packages: Returns the packages whose plugins provide the path of a type, loaded or not.
+
+    Attributes:
+        changed: Called after each change.
     """
 
     def __init__(
@@ -388,12 +392,15 @@ class Services:
         *,
         run_in_thread: Callable[..., Awaitable[Any]] | None = None,
         of_plugins: Callable[[str], ServiceEntry | None] = lambda _: None,
+        may_be_of_plugins: Callable[[str], bool] = lambda _: False,
         packages: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
         self.entries = {kind: ServiceEntry.of(kind, value) for kind, value in (values or {}).items()}
         self.run_in_thread = run_in_thread
         self.lock = threading.RLock()
+        self.changed: Callable[[], None] = lambda: None
         self._of_plugins = of_plugins
+        self._may_be_of_plugins = may_be_of_plugins
         self._packages = packages
         self._shared: dict[Any, Any] = {}  # of these and those over them: the container, and defaults by type
 
@@ -413,12 +420,14 @@ class Services:
         entry = ServiceEntry.of(kind, thing, scope)
         with self.lock:
             self.entries = {**self.entries, kind: entry}
+        self.changed()
         return entry
 
     def withdraw(self, entry: ServiceEntry) -> None:
         """Removes an entry of `provide`, unless it was replaced already."""
         with self.lock:
             self.entries = {kind: each for kind, each in self.entries.items() if each is not entry}
+        self.changed()
 
     def over(self, values: Services | Mapping[Any, Any]) -> Services:
         """These services overlaid with others, which take precedence; registry-wide instances stay shared."""
@@ -439,6 +448,11 @@ class Services:
             what = f"several services are a {name_of_kind(kind)}: {names}; ask for one of them"
             raise MissingServiceError(what, kind=kind)
         return self.entries[below[0]] if below else self._of_plugins(path_of_kind(kind))
+
+    def may_find(self, kind: Any) -> bool:
+        """Whether `find` may have an entry, or fail; loads no plugin."""
+        provided = any(isinstance(each, type) and kind in each.__mro__ for each in self.entries)
+        return provided or self._may_be_of_plugins(path_of_kind(kind))
 
     async def use(self, kind: Kind[T], context: _Context) -> T:
         """The service of this type, opened if needed; raises as its factory does."""

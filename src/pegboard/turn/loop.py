@@ -188,7 +188,7 @@ class Turn:
         """One request to the model, its answer and its calls."""
         progress, output, is_last = self._progress, self._output, False
         await self._ask_host("steering", self._inbox.listen)
-        self._add_new_messages()
+        await self._add_new_messages()
         if progress.ended is None and (limit := progress.find_limit(self._limits)) is not None:
             progress.end("limit", limit)  # but one more answer without tools may follow
             is_last = self._limits.final_answer and progress.rounds == self._limits.rounds
@@ -218,11 +218,13 @@ class Turn:
         if not (response.calls or is_last):
             await self._end_by_answer(response)
 
-    def _add_new_messages(self) -> None:
+    async def _add_new_messages(self) -> None:
         """Adds new results of long-running calls, and new messages of the user, to the history."""
         progress, session = self._progress, self.context.session
         mine = progress.call_ids if session is None else None  # without a session, there are others' completions too
-        for completion in self.registry.operations.take(session, mine):
+        operations = self.registry.operations
+        take = partial(operations.take, session, mine)
+        for completion in await asyncio.to_thread(take) if operations.is_stored else take():
             if (message := progress.complete(completion)) is not None:
                 self._events.emit_messages(message)
             progress.end_by_error(completion.fatal)

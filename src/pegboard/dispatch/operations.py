@@ -1,0 +1,150 @@
+"""Long-running operations and their completions as data, and the protocol of a store that processes share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from typing import Protocol
+
+import attrs
+from attrs import field
+
+from pegboard.dispatch.executors.execution import ExecutionRequest
+from pegboard.errors import FatalToolError, log_failure
+from pegboard.schema.converter import JsonRecord, json_key
+from pegboard.tools.content import ToolResult
+from pegboard.typing import frozen
+
+
+@frozen
+class Operation(JsonRecord):
+    """Long-running operation, which continues after the first result of its call.
+
+    Attributes:
+        id: The operation's id, which the model sees.
+        call_id: The call's id.
+        tool: The tool's name.
+        session: The conversation's id, or `None`.
+        started: Start time in seconds since 1970 (UTC).
+        replaces: Whether its result replaces the call's pending one; else it is an additional result.
+        is_background: Whether it runs in this process and completes itself; else the host has to complete it.
+    """
+
+    id: str
+    call_id: str
+    tool: str
+    session: str | None
+    started: float
+    replaces: bool = True
+    is_background: bool = False
+
+
+@frozen
+class Completion(JsonRecord):
+    """Completion of a long-running operation: its result or error.
+
+    Attributes:
+        operation: The operation.
+        result: Its result, validated and truncated as any, as the after callbacks leave it.
+        fatal: The error by which they end the turn, or `None`.
+    """
+
+    operation: Operation
+    result: ToolResult
+    fatal: BaseException | None = field(default=None, metadata=json_key(""))
+
+    @property
+    def call_id(self) -> str:
+        """The call's id."""
+        return self.operation.call_id
+
+    @property
+    def tool(self) -> str:
+        """The tool's name."""
+        return self.operation.tool
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it replaces the call's pending result; else it is a separate message."""
+        return self.operation.replaces
+
+
+class OperationStore(Protocol):
+    """Store of the operations that hosts complete, for several processes; from `registry.provide` or a plugin.
+
+    A value, or one that a plain factory makes. Called in several threads; may block, and raise anything. What isn't
+    completed or taken for a month may be dropped. All data is JSON text.
+    """
+
+    def add(self, id: str, data: str, *, call_id: str, session: str | None) -> None:  # noqa: A002  as everywhere
+        """Stores a pending operation."""
+        ...
+
+    def find(self, name: str | None = None) -> Sequence[str]:
+        """The data of the pending operations with this id, or this call id, or of all; the oldest first."""
+        ...
+
+    def claim(self, id: str, seconds: float) -> bool:  # noqa: A002
+        """Reserves a pending operation for some seconds; false if it isn't pending, or another claim lasts."""
+        ...
+
+    def finish(self, id: str, data: str) -> bool:  # noqa: A002
+        """Stores the completion of a pending operation, which isn't pending afterwards; true only the first time."""
+        ...
+
+    def take(self, session: str | None, calls: Collection[str] | None = None) -> Sequence[str]:
+        """Removes completions of a session, perhaps of these calls only, and returns their data, in order.
+
+        Each is returned once, to one process.
+        """
+        ...
+
+
+@frozen
+class StoredCall(JsonRecord):
+    """The call of a pending operation, for the process that completes it.
+
+    Attributes:
+        operation: The operation.
+        request: The call, as an executor would get it.
+        index: Its index in its batch.
+    """
+
+    operation: Operation
+    request: ExecutionRequest
+    index: int = 0
+
+    def add_to(self, store: OperationStore) -> None:
+        """Stores it as pending."""
+        own = self.operation
+        store.add(own.id, json.dumps(self.to_json()), call_id=own.call_id, session=own.session)
+
+
+def read_calls(texts: Iterable[str]) -> list[StoredCall]:
+    """Parses what `OperationStore.find` returns; what can't be read is logged."""
+    found = list[StoredCall]()
+    for text in texts:
+        try:
+            found.append(StoredCall.from_json(json.loads(text)))
+        except ValueError as error:
+            log_failure("reading a stored operation", error)
+    return found
+
+
+def write_completion(completion: Completion) -> str:
+    """A completion as JSON text, with the text of its fatal error."""
+    fatal = {} if completion.fatal is None else {"fatal": f"{completion.fatal}"}
+    return json.dumps(completion.to_json() | fatal)
+
+
+def read_completions(texts: Iterable[str]) -> list[Completion]:
+    """Parses what `OperationStore.take` returns; what can't be read is logged."""
+    found = list[Completion]()
+    for text in texts:
+        try:
+            data = json.loads(text)
+            fatal = FatalToolError(data["fatal"]) if "fatal" in data else None
+            found.append(attrs.evolve(Completion.from_json(data), fatal=fatal))
+        except (ValueError, TypeError) as error:
+            log_failure("reading a stored completion", error)
+    return found
