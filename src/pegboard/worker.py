@@ -23,9 +23,10 @@ from pegboard.dispatch.executors.execution import ExecutionRequest, ExecutionRes
 from pegboard.dispatch.executors.executor import ExecutorCall
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure
+from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, tuple_of
 from pegboard.execution import LocalExecutor
 from pegboard.json import is_object, json_text, size_text, strict_json
+from pegboard.schema.converter import ALWAYS, JsonRecord
 from pegboard.threads import run_in_thread
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.spec import check_queue
@@ -341,7 +342,7 @@ def _answer(response: ExecutionResponse) -> JsonObject:
 
 
 @frozen(kw_only=True)
-class WorkerInfo:
+class WorkerInfo(JsonRecord):
     """A worker that takes calls.
 
     Attributes:
@@ -358,7 +359,7 @@ class WorkerInfo:
 
 
 @frozen(kw_only=True)
-class ExecutorStatus:
+class ExecutorStatus(JsonRecord):
     """What an executor's `status` reports.
 
     Attributes:
@@ -366,7 +367,7 @@ class ExecutorStatus:
         queues: How many calls wait, by queue; `None` where the engine doesn't tell.
     """
 
-    workers: tuple[WorkerInfo, ...] = ()
+    workers: tuple[WorkerInfo, ...] = field(default=(), converter=tuple_of("workers", WorkerInfo), metadata=ALWAYS)
     queues: Mapping[str, int | None] = field(factory=dict[str, "int | None"])
 
 

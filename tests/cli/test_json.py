@@ -37,6 +37,7 @@ from pegboard.errors import PendingError
 from pegboard.execution import ExecutionRequest, ExecutionResponse, PermissionRequired
 from pegboard.schema.converter import JsonRecord, json_name
 from pegboard.testing import ScriptedModel
+from pegboard.worker import ExecutorStatus, WorkerInfo
 from pegboard_clients.listing import MCP
 
 
@@ -230,7 +231,19 @@ def test_data_of_another_version_is_refused(version):
 def filled_registry(registry):
     registry.register(send, Tool(ToolSpec("search", kind="provider", provider_id="some.search")))
     registry.add("exporters", "mine", MCP)
+    registry.add("executors", "far", Far())
     return registry
+
+
+class Far:
+    """Executor with a worker."""
+
+    async def execute_tool(self, call):
+        raise NotImplementedError
+
+    async def status(self):
+        worker = WorkerInfo(name="host-1", max_concurrency=4, running={"toolu_1": "send"})
+        return ExecutorStatus(workers=(worker,), queues={"default": 3, "gpu": None})
 
 
 @pytest.mark.parametrize(
@@ -247,10 +260,11 @@ def filled_registry(registry):
         ("export", "--list", "--json"),
         ("processors", "--json"),
         ("doctor", "--json"),
+        ("worker", "--executor", "far", "--status", "--json"),
     ],
 )
 def test_what_a_command_prints(run, filled_registry, argv):
-    options = [each for each in argv if each in {"--check", "--list", "--json"}]
+    options = [each for each in argv if each in {"--check", "--list", "--status", "--json"}]
     out = json.loads(run(*argv)[1])
     assert faults(f"registry {argv[0]} {' '.join(options)}", out) == []
     assert len(out) >= 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 import click
 
 from pegboard.cli.options import FILE_PATH, Options, tool_options, where_option
@@ -61,7 +60,7 @@ def worker_command(  # noqa: PLR0913, PLR0917  as many as it has options
     executor = _executor(session, name, "status" if status else "serve")
     if status:
         found = session.run(lambda: _status(name, executor))
-        write(json_pretty(attrs.asdict(found)) if as_json else "".join(_tables(found)))
+        write(json_pretty(found.to_json()) if as_json else "".join(_tables(found)))
         return 0
     session.read_rules(rules)
     facts: dict[str, Any] = {"queue": queue, "max_concurrency": max_concurrency}
