@@ -134,6 +134,10 @@ class LocalExecutor:
             ValueError: The request's confirmation is invalid.
             asyncio.CancelledError: The caller was cancelled.
         """
+        response = await self._execute(request, caller)
+        return response if request.key is None else response.evolve(call_digest=request.call_digest)
+
+    async def _execute(self, request: ExecutionRequest, caller: Caller | None) -> ExecutionResponse:
         own = self._tools.get(request.tool)
         if own is not None and request.digest not in (None, own.spec.digest):
             return ExecutionResponse.other_definition(request, f"its definition here is {own.spec.digest}.")

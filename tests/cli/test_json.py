@@ -144,6 +144,7 @@ def test_requests_and_responses_of_executors():
             permission_required=required,
             not_executed=True,
             actions=Actions({"a": 1}).to_json(),
+            call_digest="sha256:0",
         )
         .to_json()
     )

@@ -178,6 +178,13 @@ class ById(Durable):
         return request.call_id
 
 
+class Trusting(Durable):
+    """Doesn't say which call it has run."""
+
+    async def execute_tool(self, call):
+        return (await super().execute_tool(call)).evolve(call_digest=None)
+
+
 class ByTool(Durable):
     """Keeps results of calls without an identity, too."""
 
@@ -219,6 +226,7 @@ BROKEN = [
     ("runs_in_another_process", Adapter),
     ("the_same_call_again_runs_once", Forgetful),
     ("the_same_call_again_runs_once", ById),
+    ("the_id_of_another_call_is_refused", Trusting),
     ("a_call_without_an_identity_runs_each_time", ByTool),
     ("an_approved_call_survives_its_caller", Detached),
 ]

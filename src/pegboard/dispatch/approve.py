@@ -402,16 +402,16 @@ def _place_of(state: CallState) -> list[Any] | None:
     return [context.user, context.session, context.invocation, message, state.id or state.position.index]
 
 
-def execution_key(state: CallState, arguments: Mapping[str, Any], attempt: int) -> str | None:
-    """`ExecutionRequest.key` of an attempt of a call, with its arguments as they run."""
+def execution_key(state: CallState, attempt: int) -> str | None:
+    """`ExecutionRequest.key` of an attempt of a call."""
     place, answers, call = _place_of(state), list[JsonObject](), state
-    if place is None or state.id[:1] in ("", "/") or json_problems(arguments):
+    if place is None or state.id[:1] in ("", "/"):
         return None  # the place of a call without an id is another once it is resumed
     while call is not None:  # an enclosing call that runs again after an answer makes its calls again
         if call.made_context is not None and (confirmation := call.made_context.confirmation) is not None:
             answers += [each.to_json() for each in confirmation.history()]
         call = call.enclosing
-    return digest_of([*place, state.context.tool, arguments, attempt, answers])
+    return digest_of([*place, state.context.tool, attempt, answers])
 
 
 def asking_of(

@@ -545,3 +545,12 @@ async def an_approved_call_survives_its_caller(bench: _Bench) -> None:
             outcome = await bench.registry(approver, executor).dispatch([call], context=_ANN)
             _expect((outcome.results[0].text, _effects(file)), ("deleted", ["deleted"]), "result and runs")
     _expect(len(asked), 1, "how often it was approved")
+
+
+@_check("durable")
+async def the_id_of_another_call_is_refused(bench: _Bench) -> None:
+    file, kinds = bench.file(), list[Any]()
+    for number in (1, 2):
+        arguments = {"a": number, "b": 2, "file": file}
+        kinds.append((await bench.registry().call("check_add", arguments, _ANN, call_id="toolu_again")).kind)
+    _expect((kinds, _effects(file)), ([None, "unknown_outcome"], ["added"]), "kinds of errors, and runs")

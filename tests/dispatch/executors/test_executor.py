@@ -821,8 +821,9 @@ def test_the_same_call_from_another_registry_has_the_same_key(context, call_id):
     (key,) = keys_of((context, call_id, 1))
     assert key
     assert keys_of((context, call_id, 1)) == [key]
-    others = keys_of((context, call_id, 2), (context, call_id + "x", 1), (evolve(context, session="t"), call_id, 1))
-    assert len({key, *others}) == 4
+    assert keys_of((context, call_id, 2)) == [key]  # other arguments are refused by their digest
+    others = keys_of((context, call_id + "x", 1), (evolve(context, session="t"), call_id, 1))
+    assert len({key, *others}) == 3
 
 
 @pytest.mark.parametrize(("message", "call_id"), [(None, "call_0"), (None, ""), ("m", "")])

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from pegboard.callbacks import CallableKind
 from pegboard.dispatch.results import drain, drain_async, error_result, read_out, result_of
 from pegboard.errors import tuple_of
-from pegboard.json import json_problems
+from pegboard.json import digest_of, json_problems
 from pegboard.schema.converter import read_by, read_record, tagged
 from pegboard.tools.call import Confirmation
 from pegboard.tools.content import CONTENT_TYPES, Content, ErrorKind, SayableRecord, TextContent, ToolResult
@@ -117,6 +117,11 @@ class ExecutionRequest(SayableRecord):
     attempt: int = 1
     digest: str | None = None
     distribution: str | None = None
+
+    @property
+    def call_digest(self) -> str:
+        """The digest of the tool and the arguments."""
+        return digest_of([self.tool, self.arguments])
 
     @classmethod
     def of_call(cls, tool: str, arguments: Mapping[str, Any], context: ToolContext, **facts: Any) -> ExecutionRequest:
@@ -230,6 +235,8 @@ class ExecutionResponse(SayableRecord):
             for it.
         not_executed: Whether the executor has nothing to run the tool with.
         actions: The actions that the call requests of its host (`Actions.to_json()`), or `None`.
+        call_digest: `ExecutionRequest.call_digest` of the request that it answers; the caller takes none for another
+            call. `None` if the executor can't mix them up.
     """
 
     output: str = ""
@@ -247,6 +254,7 @@ class ExecutionResponse(SayableRecord):
     permission_required: PermissionRequired | None = None
     not_executed: bool = False
     actions: Mapping[str, Any] | None = None
+    call_digest: str | None = None
 
     @classmethod
     def failed(cls, kind: ErrorKind, text: str, *, detail: str | None = None) -> ExecutionResponse:

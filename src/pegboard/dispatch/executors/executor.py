@@ -253,7 +253,7 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
         timeout=limit,
         memory_limit=policy.memory_limit,
         expose_errors=limits.expose_errors if policy.expose_errors is None else policy.expose_errors,
-        key=execution_key(state, arguments, attempt),
+        key=execution_key(state, attempt),
         attempt=attempt,
         digest=tool.spec.digest,
         distribution=origin.distribution and f"{origin.distribution}=={origin.version}",
@@ -278,7 +278,7 @@ async def attach_remote(state: CallState, tool: Tool) -> ToolResult | None:
     executor, limit = await _executor_of(state, tool), time_limit(state, tool)
     longest = None if limit is None else limit + state.settings.limits.grace
     for attempt in range(tool.policy.retries + 1, 0, -1) if hasattr(executor, "attach") else ():
-        key = execution_key(state, state.arguments, attempt)
+        key = execution_key(state, attempt)
         result = None if key is None else await _result_of(state, partial(executor.attach, key), longest)
         if result is not None:
             return result
@@ -307,6 +307,10 @@ async def _result_of(
             return None
         if not isinstance(response, ExecutionResponse):
             raise TypeError(f"returned {type(response).__name__}; it has to return an ExecutionResponse")  # noqa: TRY301
+        sent = state.arguments if call is None else call.request.arguments
+        if response.call_digest not in (None, ExecutionRequest(tool=tool.name, arguments=sent).call_digest):
+            text = f"{tool.name} has no result: its executor has run the call of this id with other arguments."
+            raise CallError("unknown_outcome", text)  # noqa: TRY301
         if response.actions is not None:
             state.context.actions.add(Actions.from_json(response.actions))
         result = response.to_result()
