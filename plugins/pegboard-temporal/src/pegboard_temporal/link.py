@@ -1,0 +1,156 @@
+"""Connections to the server: `connect`; and `Link`, a caller's, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import dataclasses
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, TypeAlias, TypeVar
+from uuid import uuid4
+
+from attrs import define, field
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.common import RawValue, WorkerDeploymentVersion
+from temporalio.envconfig import ClientConfigProfile, ClientConfigTLS
+from temporalio.runtime import Runtime, TelemetryConfig
+from temporalio.service import RPCError
+from temporalio.worker import Worker, WorkerDeploymentConfig
+
+from pegboard_temporal.settings import Settings
+
+T = TypeVar("T")
+Activity: TypeAlias = Callable[[Sequence[RawValue]], Awaitable[RawValue]]
+_CLOSE_SECONDS: Final = 5.0
+_CONNECT_SECONDS: Final = 10.0
+_PAUSE: Final = 0.5
+_HERE: Final = "localhost:7233"
+
+
+async def connect(settings: Settings, identity: str | None = None) -> Client:
+    """A client of the server, in a runtime of its own.
+
+    Raises:
+        ConnectionError: The server can't be reached, or refuses; the text has nothing of the settings.
+    """
+    try:
+        options = _options(settings)
+    except (RuntimeError, ValueError) as error:  # the SDK's texts have names, paths and addresses
+        raise ConnectionError(f"the settings for Temporal are invalid: {type(error).__name__}") from None
+    until = monotonic() + _CONNECT_SECONDS
+    while True:
+        # The default runtime outlives the interpreter, which then may abort. Its logs have addresses.
+        runtime = Runtime(telemetry=TelemetryConfig(logging=None))
+        try:
+            return await Client.connect(**options, identity=identity, runtime=runtime)
+        except (RuntimeError, OSError, RPCError, ValueError) as error:
+            if monotonic() > until:
+                status = f" ({error.status.name})" if isinstance(error, RPCError) else ""
+                raise ConnectionError(f"the Temporal server can't be reached{status}") from None
+        await asyncio.sleep(_PAUSE)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    """The arguments of `Client.connect`, of the settings and of Temporal's own environment and file."""
+    names = ("address", "namespace", "api_key")
+    given: dict[str, Any] = {name: found for name in names if (found := getattr(settings, name)) is not None}
+    if settings.tls:
+        given["tls"] = _tls(settings.tls if isinstance(settings.tls, Mapping) else {})
+    profile = dataclasses.replace(ClientConfigProfile.load(settings.profile), **given)
+    return {"target_host": _HERE, **profile.to_client_connect_config()}
+
+
+def _tls(tls: Mapping[str, str]) -> ClientConfigTLS:
+    ca, cert, key = (None if tls.get(name) is None else Path(tls[name]) for name in ("ca", "cert", "key"))
+    name = tls.get("server_name")
+    return ClientConfigTLS(
+        disabled=False, server_name=name, server_root_ca_cert=ca, client_cert=cert, client_private_key=key
+    )
+
+
+def new_worker(client: Client, queue: str, run: Activity, **options: Any) -> Worker:
+    """A worker of the SDK, to be entered, whose calls end before it does."""
+
+    @activity.defn(dynamic=True)
+    async def any_activity(args: Sequence[RawValue]) -> RawValue:
+        return await run(args)
+
+    version = WorkerDeploymentConfig(WorkerDeploymentVersion("pegboard", "1"), use_worker_versioning=False)
+    return Worker(
+        client,
+        task_queue=queue,
+        activities=[any_activity],
+        deployment_config=version,  # else it reads all modules to make one
+        **options,
+    )
+
+
+@define(eq=False)
+class Link:
+    """A caller's connection, in an event loop in a daemon thread: calls may come from several loops, and leave theirs.
+
+    Attributes:
+        settings: Where the server is.
+        answer: The activity by which workers reach the caller; it runs in the thread's loop.
+        queue: The name of the queue of these activities.
+        is_open: Whether it can be used.
+    """
+
+    settings: Settings
+    answer: Activity
+    queue: str = field(factory=lambda: f"pegboard-caller-{uuid4().hex}")
+    is_open: bool = True
+    _ready: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = field(factory=Future[Any], init=False)
+    _thread: threading.Thread = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="pegboard-temporal", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    async def run(self, make: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        """Runs a coroutine with the client, in the thread's loop; cancelling cancels it there.
+
+        Raises:
+            ConnectionError: The server can't be reached.
+            BaseException: The coroutine's exception.
+        """
+        client, loop, _ = await asyncio.wrap_future(self._ready)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(client), loop))
+
+    def close(self) -> None:
+        """Cancels what runs, and ends the thread and the connection; blocks until then, at most 5 s."""
+        self.is_open = False
+        atexit.unregister(self.close)
+        with suppress(ConnectionError, TimeoutError):
+            _, loop, stopping = self._ready.result(_CLOSE_SECONDS)
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(stopping.set)
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._stay())
+        except BaseException as error:  # noqa: BLE001  the next call gets it, and connects again
+            if not self._ready.done():
+                self._ready.set_exception(error)
+        finally:
+            self.is_open = False
+
+    async def _stay(self) -> None:
+        client, stopping = await connect(self.settings), asyncio.Event()
+        before = asyncio.all_tasks()
+        async with new_worker(client, self.queue, self.answer, graceful_shutdown_timeout=timedelta(0)):
+            self._ready.set_result((client, asyncio.get_running_loop(), stopping))
+            await stopping.wait()
+        if calls := asyncio.all_tasks() - before:
+            for call in calls:
+                call.cancel()  # each asks the server to cancel its activity
+            await asyncio.wait(calls, timeout=_CLOSE_SECONDS)

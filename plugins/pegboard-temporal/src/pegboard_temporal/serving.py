@@ -1,0 +1,171 @@
+"""`serve`: takes the calls of a queue, as activities, and runs them by a `pegboard.worker.Worker`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from itertools import accumulate
+from typing import Any, Final
+from uuid import uuid4
+
+from attrs import define, field
+from temporalio import activity
+from temporalio.client import ActivityFailureError, ActivityHandle, Client
+from temporalio.common import RawValue, RetryPolicy
+from temporalio.service import RPCError
+
+from pegboard.errors import log_failure
+from pegboard.json import strict_json
+from pegboard.tools import CallError
+from pegboard.worker import RemoteCaller, Wire, Worker
+from pegboard_temporal.link import connect, new_worker
+from pegboard_temporal.payloads import MOST_INLINE, Payloads
+from pegboard_temporal.settings import Settings
+
+_ANSWER_SECONDS: Final = 20.0  # in which a caller has to take a message
+_MOST_AT_ONCE: Final = 64  # events in one message
+_PAUSE: Final = 0.2  # seconds between messages with events: each is an activity
+_LONGEST: Final = timedelta(days=30)  # until the user has answered, and a call that runs has ended
+
+
+def queue_of(name: str) -> str:
+    """Temporal's name of a queue."""
+    return f"pegboard-{name}"
+
+
+async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Worker) -> None:
+    """Takes the calls of the worker's queue until it stops, and those that run have ended.
+
+    Raises:
+        ConnectionError: The server can't be reached, or refuses.
+    """
+    client = await connect(settings, f"{worker.name}/{worker.max_concurrency}")
+
+    async def run(args: Sequence[RawValue]) -> RawValue:
+        header, request = args
+        key = activity.info().activity_id.partition(".")[0]
+        line = _Line(client, settings, wire, payloads, key, **_read_header(header))
+        with beating(settings):
+            answer = await worker.run(await _read_request(payloads, request, key), line.caller())
+            await line.flush()
+            return await payloads.write(answer, key)
+
+    serving = new_worker(
+        client,
+        queue_of(worker.queue),
+        run,
+        max_concurrent_activities=worker.max_concurrency,
+        graceful_shutdown_timeout=_LONGEST,
+        max_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat / 4),
+    )
+    try:
+        async with serving:
+            await worker.stopping.wait()
+    except RPCError as error:
+        raise ConnectionError(f"the Temporal server refuses: {error.status.name}") from None
+
+
+@contextmanager
+def beating(settings: Settings) -> Generator[None]:
+    """Context in which an activity sends heartbeats, from a third of their limit on.
+
+    By them the server hears that the process lives, and the process whether the activity is cancelled.
+    """
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(settings.heartbeat / 3)
+            activity.heartbeat()
+
+    beats = asyncio.ensure_future(beat())
+    try:
+        yield
+    finally:
+        beats.cancel()
+
+
+def _read_header(header: RawValue) -> dict[str, Any]:
+    read: Any = strict_json(header.payload.data)
+    return {"token": f"{read['token']}", "queue": f"{read['queue']}", "is_watched": read["watched"] is True}
+
+
+async def _read_request(payloads: Payloads, request: RawValue, key: str) -> bytes:
+    try:
+        return await payloads.read(request, key)
+    except ValueError as error:
+        log_failure("reading a request", error)
+        return b""  # the worker answers that it can't be read
+
+
+@define(eq=False)
+class _Line:
+    """The way from one call to its caller: activities in the caller's queue, as the caller has no other address.
+
+    Attributes:
+        token: What the caller knows the call by; secret.
+        queue: Temporal's name of the caller's queue.
+        is_watched: Whether events have a listener there.
+    """
+
+    client: Client
+    settings: Settings
+    wire: Wire
+    payloads: Payloads
+    key: str
+    token: str
+    queue: str
+    is_watched: bool
+    _events: list[bytes] = field(factory=list[bytes], init=False)
+    _sending: asyncio.Task[None] | None = field(default=None, init=False)
+
+    def caller(self) -> RemoteCaller:
+        """The caller, for the kit."""
+        return RemoteCaller(self.wire, self._tell if self.is_watched else None, self._ask)
+
+    async def flush(self) -> None:
+        """Waits until all events have been sent."""
+        if self._sending is not None:
+            await self._sending
+
+    def _tell(self, data: bytes) -> None:
+        self._events.append(data)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.ensure_future(self._send_events())
+
+    async def _send_events(self) -> None:
+        while self._events:
+            sizes = accumulate(len(event) for event in self._events[:_MOST_AT_ONCE])
+            number = max(sum(size < MOST_INLINE for size in sizes), 1)
+            events, self._events = self._events[:number], self._events[number:]
+            with suppress(ActivityFailureError, RPCError):  # the caller is gone: nobody listens
+                await (await self._start(*events)).result()
+            await asyncio.sleep(_PAUSE)
+
+    async def _ask(self, data: bytes) -> bytes:
+        await self.flush()
+        try:
+            handle = await self._start(data)
+            try:
+                return await self.payloads.read(await handle.result(), self.key)
+            except asyncio.CancelledError:
+                with suppress(RPCError):
+                    await handle.cancel()
+                raise
+        except (ActivityFailureError, RPCError):
+            raise CallError("aborted", "The program that called this can't be reached any more.") from None
+
+    async def _start(self, *messages: bytes) -> ActivityHandle[RawValue]:
+        payloads = [await self.payloads.write(message, self.key) for message in messages]
+        return await self.client.start_activity(
+            "pegboard-message",
+            args=[self.token, *payloads],
+            id=uuid4().hex,
+            task_queue=self.queue,
+            result_type=RawValue,
+            schedule_to_start_timeout=timedelta(seconds=_ANSWER_SECONDS),
+            start_to_close_timeout=_LONGEST,
+            heartbeat_timeout=timedelta(seconds=self.settings.heartbeat),
+            retry_policy=RetryPolicy(maximum_attempts=1),
+        )

@@ -1,0 +1,64 @@
+"""The plugin's hook and its settings."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pegboard import Policy, ToolRegistry, register_plugin, tool_of
+from pegboard.testing import EXECUTOR_TOOLS, check_plugin
+from pegboard_temporal import Settings, TemporalExecutor, plugin
+
+ADD = next(each for each in map(tool_of, EXECUTOR_TOOLS) if each.name == "check_add")
+
+
+def test_the_plugin_fulfils_the_contract():
+    check_plugin("temporal")
+
+
+def test_loading_and_listing_import_no_client():
+    code = """if True:
+        import sys, pegboard, pegboard_temporal.plugin
+        registry = pegboard.ToolRegistry()
+        pegboard.register_plugin(registry, pegboard_temporal.plugin, "temporal")
+        assert "temporal" in registry.contributions.catalogue.extras["executors"]
+        assert "temporalio" not in sys.modules"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause"),
+    [
+        ({"adress": "a:1"}, "plugins.temporal.adress: unknown key. Did you mean 'address'?"),
+        ({"wait": 0}, "wait must be a number of at least 0.1, got 0"),
+        ({"heartbeat": float("nan")}, "heartbeat must be a number of at least 1, got nan"),
+        ({"queue": ".."}, "a queue's name has 1 to 64 letters"),
+        ({"tls": {"cret": "a.pem"}}, "tls.cret: unknown key. Did you mean 'cert'?"),
+        ({"tls": "yes"}, "tls must be true, or a table of texts"),
+        ({"api_key": ["secret-key"]}, "api_key must be text"),
+    ],
+)
+def test_wrong_settings_are_named_without_secrets(settings, cause):
+    problem = str(register_plugin(ToolRegistry(), plugin, "temporal", settings=settings))
+    assert cause in problem
+    assert "secret-key" not in problem
+
+
+def test_the_address_and_keys_are_not_shown():
+    settings = Settings(address="secret.host:7233", namespace="secret-space", api_key="secret-key")
+    assert "secret" not in f"{settings!r} {TemporalExecutor(settings)!r}"
+
+
+async def test_a_server_that_cant_be_reached_is_reported_without_its_address(caplog, monkeypatch):
+    monkeypatch.setattr("pegboard_temporal.link._CONNECT_SECONDS", 0.0)
+    executor = TemporalExecutor(Settings(address="127.0.0.1:1", api_key="secret-key"))
+    async with ToolRegistry() as registry:
+        registry.register(ADD.evolve(policy=Policy(executor="away")))
+        registry.add("executors", "away", executor)
+        result = await registry.call("check_add", {"a": 1, "b": 2})
+    assert result.kind == "not_executed"
+    assert "can't be reached" in result.text
+    assert not {"127.0.0.1", "secret"} & {*f"{result!r} {caplog.text}".split()}
+    assert "127.0.0.1:1" not in f"{result!r} {caplog.text}"
