@@ -16,11 +16,11 @@ from pegboard.json import digest_of
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin, Problem, mapped_name
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.toolset import Toolset
 from pegboard.typing import frozen
 
 if TYPE_CHECKING:
     from pegboard.toolsets.predicates import Predicate, PredicateFunction, Where
+    from pegboard.toolsets.toolset import Toolset
 
 
 class Handle(AbstractContextManager["Handle"]):

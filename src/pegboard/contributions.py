@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from pegboard import lazy
 from pegboard.callbacks import Callback, accept_keywords
@@ -23,8 +24,7 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
-from pegboard.tools.tool import Tool, tools_html
-from pegboard.toolsets.toolset import OwnedToolset, is_toolset, subscribe
+from pegboard.tools.tool import ATTRIBUTE, Tool, tools_html
 
 if TYPE_CHECKING:
     from pegboard.catalogue import PluginRecord
@@ -128,6 +128,8 @@ class Contributions:
             self.catalogue = now = change(before)
             for toolset in now.toolsets if now.toolsets is not before.toolsets else ():
                 if toolset not in before.toolsets:
+                    from pegboard.toolsets.toolset import subscribe  # only for toolsets
+
                     subscribe(toolset, self.tools_changed)
             came = before.toolsets != now.toolsets and not loads
             if self._subscribers and (came or before.digest != now.digest):
@@ -238,11 +240,9 @@ class Registrar:
             DefinitionError: A function can't become a tool.
             DuplicateToolError: A name is taken.
         """
-        from pegboard.tools.typed import tools_from
-
-        toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
+        toolsets = [_owned(thing, origin) for thing in things if is_toolset(thing)]
         others = (thing for thing in things if not is_toolset(thing))
-        tools = [tool for thing in others for tool in tools_from(thing, foreign=origin != HOST)]
+        tools = [tool for thing in others for tool in _tools_from(thing, foreign=origin != HOST)]
         if origin != HOST:
             from pegboard.tools.visible import visible_spec
 
@@ -372,6 +372,30 @@ class Registrar:
     def _repr_html_(self) -> str:
         """A table of the static tools, for notebooks."""
         return tools_html(self.tools())
+
+
+def is_toolset(thing: object) -> TypeGuard[Toolset]:
+    """Whether it has a name and `tools(context)`; classes aren't toolsets, their instances are."""
+    return (
+        not isinstance(thing, type)
+        and callable(getattr(thing, "tools", None))
+        and isinstance(getattr(thing, "name", None), str)
+    )
+
+
+def _owned(toolset: Toolset, origin: Origin) -> Toolset:
+    from pegboard.toolsets.toolset import OwnedToolset  # only for toolsets
+
+    return OwnedToolset(toolset, origin)
+
+
+def _tools_from(thing: Any, *, foreign: bool) -> list[Tool]:
+    """As `tools_from`; a plain function doesn't load what classes, objects and modules need."""
+    if isinstance(thing, FunctionType) and not hasattr(thing, ATTRIBUTE):
+        return [Tool.from_function(thing)]
+    from pegboard.tools.typed import tools_from
+
+    return tools_from(thing, foreign=foreign)
 
 
 def _packages_with_service(path: str) -> Sequence[str]:

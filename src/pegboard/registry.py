@@ -23,7 +23,6 @@ from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
-from pegboard.toolsets.toolset import close_all, may_contain
 
 if TYPE_CHECKING:
     from typing import Self, TypeAlias, Unpack
@@ -548,8 +547,11 @@ class ToolRegistry(Registrar):
         if self._dispatcher is not None:
             await self._dispatcher.aclose(self.contributions.catalogue.extras.get("executors", {}))
         await self.services.aclose()
-        for failure in await close_all(self.contributions.catalogue.toolsets):
-            log_failure("closing a toolset", failure)
+        if toolsets := self.contributions.catalogue.toolsets:
+            from pegboard.toolsets.toolset import close_all  # only for toolsets, as below
+
+            for failure in await close_all(toolsets):
+                log_failure("closing a toolset", failure)
 
     async def __aenter__(self) -> Self:
         return self
@@ -641,7 +643,10 @@ class ToolRegistry(Registrar):
             await self._load("register_toolsets")
         await self._load("register_predicates")
         missing = texts - self.contributions.catalogue.tools.keys()
-        toolsets = [each for each in self.contributions.catalogue.toolsets if may_contain(each, missing)]
+        if toolsets := self.contributions.catalogue.toolsets:
+            from pegboard.toolsets.toolset import may_contain
+
+            toolsets = [each for each in toolsets if may_contain(each, missing)]
         if not (self._where or toolsets):
             return None
         return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import os
 import queue
 import threading
 from collections import deque
@@ -14,11 +13,12 @@ from functools import partial
 from time import monotonic
 from types import CoroutineType
 from typing import Any, Final, TypeVar
-from weakref import WeakSet, WeakValueDictionary, finalize
+from weakref import WeakValueDictionary, finalize
 
 from attrs import field
 
 from pegboard.errors import ToolError, cause_of, log_failure
+from pegboard.timeout import renew_after_fork
 from pegboard.typing import define
 
 T = TypeVar("T")
@@ -39,18 +39,6 @@ class HangingThreadsError(RuntimeError):
     def __init__(self, culprit: str, number: int) -> None:
         self.culprit = culprit
         super().__init__(f"{number} threads hang, most of them in {culprit}, and no more can be started")
-
-
-_renewed: Final[WeakSet[Any]] = WeakSet()
-
-
-def renew_after_fork(thing: Any) -> None:
-    """Registers `thing.renew()` to run in each forked child process, where the parent's threads don't exist."""
-    _renewed.add(thing)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: [thing.renew() for thing in tuple(_renewed)])
 
 
 @define(eq=False)

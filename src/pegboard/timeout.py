@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import sys
 import threading
@@ -17,12 +16,11 @@ from threading import get_ident
 from time import monotonic
 from types import CoroutineType, FrameType
 from typing import Any, Final, TypeAlias
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from attrs import field
 
 from pegboard.errors import log_failure
-from pegboard.threads import renew_after_fork
 from pegboard.typing import define
 
 LIMIT_SECONDS: Final = 0.1
@@ -49,6 +47,18 @@ def _log_blocked(name: str, seconds: float, where: str) -> None:
 _Step: TypeAlias = list[Any]
 """One step of a coroutine, from one suspension to the next: its name, its start time (infinity once it was reported),
 and the enclosing step, where a tool calls a tool, or `None`."""
+
+
+_renewed: Final[WeakSet[Any]] = WeakSet()
+
+
+def renew_after_fork(thing: Any) -> None:
+    """Registers `thing.renew()` to run in each forked child process, where the parent's threads don't exist."""
+    _renewed.add(thing)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: [thing.renew() for thing in tuple(_renewed)])
 
 
 @define(eq=False)
@@ -159,6 +169,8 @@ def _frame_of(thread: int) -> FrameType | None:
     """
     if not _collection_lock.acquire(blocking=False):
         return None
+    import gc  # only for steps that take long
+
     collects = gc.isenabled()
     gc.disable()
     try:

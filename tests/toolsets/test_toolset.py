@@ -25,6 +25,7 @@ from pegboard import (
     wrap,
 )
 from pegboard.callbacks import CallableKind
+from pegboard.contributions import is_toolset
 from pegboard.errors import DefinitionError, SchemaError
 from pegboard.json import JsonText
 from pegboard.schema import validator
@@ -41,7 +42,6 @@ from pegboard.toolsets.toolset import (
     check_result,
     explain_filter,
     filter_now,
-    is_toolset,
     toolset_name,
     with_instructions,
 )

@@ -107,7 +107,7 @@ class Dispatcher:
             executor=executor,
             provided=provided,
         )
-        provided.run_in_thread = dispatcher.runtime.threads.run
+        provided.run_in_thread = dispatcher.run_in_thread
         return dispatcher
 
     @property
@@ -149,6 +149,10 @@ class Dispatcher:
         state.change(request.arguments)
         return state
 
+    async def run_in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function of a host or plugin in a thread; see `WorkerPool.run`."""
+        return await self.runtime.threads.run(function, *arguments)
+
     def prepare(
         self,
         find: Callable[[str], Tool],
@@ -185,8 +189,8 @@ class Dispatcher:
 
     def health(self) -> Health:
         """The health counters."""
-        runtime, dropped = self.runtime, 0 if self.observers is None else self.observers.dropped
-        abandoned, watchdog = runtime.threads.abandoned + runtime.tool_threads.abandoned, runtime.watchdog
+        watchdog, dropped = self.runtime.watchdog, 0 if self.observers is None else self.observers.dropped
+        abandoned = sum(pool.abandoned for pool in self.runtime.pools)
         return Health(abandoned, watchdog.given_up, watchdog.blocked, dropped)
 
     async def aclose(self, executors: Mapping[str, Any]) -> None:
@@ -202,10 +206,10 @@ class Dispatcher:
             await close_executors(executors)
         if "store" in made:
             self.store.close()
-        if self.runtime.loops.loops:
+        if "loops" in made and self.runtime.loops.loops:
             await self.runtime.threads.run(self.runtime.loops.close, _CLOSE_SECONDS, asyncio.get_running_loop())
-        self.runtime.threads.close()
-        self.runtime.tool_threads.close()
+        for pool in self.runtime.pools:
+            pool.close()
 
     async def decide(
         self,

@@ -18,8 +18,8 @@ from pegboard.dispatch.approval.pending import PendingCall
 from pegboard.dispatch.state import CallState, read_only
 from pegboard.errors import log_failure, tuple_of
 from pegboard.schema.converter import read_by, read_record, tagged
-from pegboard.threads import renew_after_fork, settle_future
-from pegboard.timeout import LimitExpiredError, cancels_the_call, within
+from pegboard.threads import settle_future
+from pegboard.timeout import LimitExpiredError, cancels_the_call, renew_after_fork, within
 from pegboard.tools.content import ErrorKind, SayableRecord, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress
 from pegboard.typing import JsonMapping

@@ -14,7 +14,6 @@ from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from pegboard.json import canonical_json
-from pegboard.threads import settle_from_thread
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.tool import Tool
 from pegboard.typing import frozen
@@ -425,8 +424,11 @@ class LockManager:
             semaphore.reserved -= need
             semaphore.used += need
         handle.reached = -1
-        if handle.future is not None and not settle_from_thread(handle.future) and not handle.is_released:
-            handle.release()  # its event loop is closed
+        if handle.future is not None:
+            from pegboard.threads import settle_from_thread  # only for calls that have waited
+
+            if not settle_from_thread(handle.future) and not handle.is_released:
+                handle.release()  # its event loop is closed
         return True
 
     def _unreserve(self, handle: LockHandle, start: int) -> None:

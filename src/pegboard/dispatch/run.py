@@ -32,7 +32,6 @@ from pegboard.dispatch.running import (
 from pegboard.dispatch.state import HERE, CallState, needs_asking, plain, read_only, time_limit
 from pegboard.errors import ToolError
 from pegboard.json import StructureError, problem
-from pegboard.threads import HangingThreadsError, OwnThread, WorkerPool
 from pegboard.timeout import LimitExpiredError, as_coroutine
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
@@ -42,6 +41,8 @@ from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
+
+    from pegboard.threads import OwnThread, WorkerPool
 
 _ASYNC: Final = CallableKind.ASYNC
 _COROUTINE: Final[type] = CoroutineType
@@ -297,6 +298,8 @@ async def _call_plain(  # noqa: PLR0913, PLR0917  what `start` has
     if handler.flavour is CallableKind.PLAIN and threads is None:
         value = handler.function(*args, **kwargs)
         return await value if isawaitable(value) else value
+    from pegboard.threads import HangingThreadsError  # loaded for such tools only
+
     context = state.context
     if handler.flavour is CallableKind.ASYNC_GENERATOR:
         return await drain_async(handler.function(*args, **kwargs), context)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.state import CallState, Running, time_limit
 from pegboard.errors import log_failure
-from pegboard.threads import waiting
 from pegboard.timeout import Deadline, LimitExpiredError, within
 from pegboard.tools.call import CallError
 from pegboard.tools.tool import Tool
@@ -122,7 +121,8 @@ def release(state: CallState, tool: Tool) -> None:
 
 def open_portal(state: CallState) -> Future[None] | None:
     """Opens the portal of a tool that runs in a thread; returns what is done at its end, if a lock waits for that."""
-    from pegboard.tools.portal import LoopPortal  # imported for plain tools only
+    from pegboard.threads import waiting  # imported for plain tools only
+    from pegboard.tools.portal import LoopPortal
 
     state.context.internals.portal = LoopPortal(asyncio.get_running_loop(), waiting)
     running = state.running

@@ -11,7 +11,6 @@ from attrs import field
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
-from pegboard.threads import LoopThreads, WorkerPool
 from pegboard.timeout import Watchdog
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.truncate import ResultStore, ResultTexts
+    from pegboard.threads import LoopThreads, WorkerPool
     from pegboard.timeout import Deadline
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
@@ -133,9 +133,8 @@ class LongRunning(Protocol):
 class Runtime:
     """What the calls of a registry share as long as it lives."""
 
-    threads: WorkerPool = field(factory=WorkerPool)  # for plain callbacks
-    tool_threads: WorkerPool = field(factory=WorkerPool)  # for plain tools: hanging ones don't block callbacks
-    loops: LoopThreads = field(factory=LoopThreads)  # for `call_sync` in a running loop
+    _threads: WorkerPool | None = field(default=None, alias="threads")
+    _tool_threads: WorkerPool | None = field(default=None, alias="tool_threads")
     locks: LockManager = field(factory=LockManager)
     watchdog: Watchdog = field(factory=Watchdog)
     _grants: Grants | None = field(default=None, alias="grants")
@@ -143,6 +142,32 @@ class Runtime:
     new_operations: Callable[[], LongRunning] | None = None  # `None`: nothing goes on after its call
     executor: Callable[[str], Awaitable[Any]] | None = None  # by name, loading its plugin; `None`: tools run here only
     provided: Services | None = None  # the services that the host provides to tools, by type
+
+    @cached_property
+    def threads(self) -> WorkerPool:
+        """Threads for plain callbacks."""
+        from pegboard.threads import WorkerPool  # loaded with the first of them
+
+        return vars(self).setdefault("threads", self._threads or WorkerPool())
+
+    @cached_property
+    def tool_threads(self) -> WorkerPool:
+        """Threads for plain tools: hanging ones don't block callbacks."""
+        from pegboard.threads import WorkerPool  # loaded with the first of them
+
+        return vars(self).setdefault("tool_threads", self._tool_threads or WorkerPool())
+
+    @property
+    def pools(self) -> list[WorkerPool]:
+        """Those of its pools of threads that were used."""
+        return [vars(self)[name] for name in ("threads", "tool_threads") if name in vars(self)]
+
+    @cached_property
+    def loops(self) -> LoopThreads:
+        """Event loops for `call_sync` in a running loop."""
+        from pegboard.threads import LoopThreads  # loaded with the first of them
+
+        return vars(self).setdefault("loops", LoopThreads())
 
     @cached_property
     def store(self) -> ResultStore | None:

@@ -24,6 +24,7 @@ from pegboard.catalogue import (
     limit_of,
 )
 from pegboard.config import NO_CONFIG, Config, with_secrets
+from pegboard.contributions import is_toolset
 from pegboard.errors import (
     InvalidNameError,
     PegboardError,
@@ -45,7 +46,7 @@ from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import Origin, Problem
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.tools.visible import visible_spec
-from pegboard.toolsets.toolset import OwnedToolset, close_all, is_toolset
+from pegboard.toolsets.toolset import OwnedToolset, close_all
 from pegboard.typing import define
 
 if TYPE_CHECKING:

@@ -227,18 +227,16 @@ def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = F
 
     `strict`: validate by the types, too, because the schema isn't derived from them. `of_fields`: see `takes_fields`.
     """
-    from pegboard.schema.conversion import same, straight_binder, structure_hook  # loaded at the first call
-    from pegboard.schema.structure import strict_structurer
+    from pegboard.schema.conversion import same, straight_binder, strictly, structure_hook  # loaded at the first call
     from pegboard.schema.types import adapter_of
 
     structures: dict[str, StructureHook] = {}
     adapters: dict[str, TypeAdapter] = {}
     rest: StructureHook | None = None
     for each in signature.visible:
-        annotation = list[each.annotation] if each.kind is Kind.VAR_POSITIONAL else each.annotation
-        if not strict:
-            adapters[each.key] = adapter_of(annotation)
-        structure = strict_structurer(annotation) if strict else structure_hook(adapters[each.key])
+        adapter = adapter_of(list[each.annotation] if each.kind is Kind.VAR_POSITIONAL else each.annotation)
+        adapters[each.key] = adapter
+        structure = strictly(adapter) if strict else structure_hook(adapter)
         if structure is not same and each.kind is Kind.VAR_KEYWORD:
             rest = structure
         elif structure is not same:

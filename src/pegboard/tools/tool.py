@@ -18,7 +18,6 @@ from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.errors import DefinitionError, near_or_known
 from pegboard.json import JsonText, StructureError, digest_of, problem
 from pegboard.schema.docstrings import Docstring, parse_docstring
-from pegboard.text import visible_html
 from pegboard.tools.handler import (
     Binder,
     Checker,
@@ -409,6 +408,8 @@ class Tool:
 
 def tools_html(tools: Iterable[Tool]) -> str:
     """A table of tools, as HTML for notebooks: name, plugin, first line of the description."""
+    from pegboard.text import visible_html  # only for notebooks
+
     facts = ((tool.name, tool.origin.plugin or "", tool.spec.description.partition("\n")[0]) for tool in tools)
     rows = ("".join(f"<td>{visible_html(fact, again=True)}</td>" for fact in row) for row in facts)
     head = "<tr><th>tool</th><th>plugin</th><th>description</th></tr>"

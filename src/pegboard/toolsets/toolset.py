@@ -17,7 +17,6 @@ from typing import (
     Protocol,
     Self,
     TypeAlias,
-    TypeGuard,
     cast,
     runtime_checkable,
 )
@@ -80,15 +79,6 @@ class Toolset(Protocol):
             context: The user, session and model.
         """
         ...
-
-
-def is_toolset(thing: object) -> TypeGuard[Toolset]:
-    """Whether it has a name and `tools(context)`; classes aren't toolsets, their instances are."""
-    return (
-        not isinstance(thing, type)
-        and callable(getattr(thing, "tools", None))
-        and isinstance(getattr(thing, "name", None), str)
-    )
 
 
 def toolset_name(toolset: object) -> str:
