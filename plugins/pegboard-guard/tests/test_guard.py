@@ -286,7 +286,6 @@ CIRCLE = {"after": [{"tools": "a", "after": "b"}, {"tools": "b", "after": "a"}]}
         ({"doom_lop": 4}, "doom_lop: unknown key. Did you mean 'doom_loop' or 'doom_loop_action'?"),
         ({"journal": {"file": "x", "fsink": 1}}, "journal.fsink: unknown key. Did you mean 'fsync'?"),
         ({"journal": {"file": "x", "now": 1}}, "journal.now: unknown key."),
-        ({"journal": {}}, "journal: file is missing"),
         ({"limits": [{"calls": 1}, {"cals": 1}]}, "limits[1].cals: unknown key. Did you mean 'calls'?"),
         ({"limits": [{}]}, "limits[0]: calls is missing"),
         ({"limits": [{"calls": 0}]}, "limits[0]: calls must be from 1"),

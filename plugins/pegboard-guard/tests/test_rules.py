@@ -272,7 +272,7 @@ def test_memory_is_bounded():
         tracker = LimitTracker(limit)
         for session in range(most + 5):
             tracker.begin(Call("note", ReadonlyContext(session=str(session)), 0.0))
-        assert len(tracker._tallies) == most
+        assert len(tracker._values) == most
 
 
 def test_calls_at_once_are_counted():

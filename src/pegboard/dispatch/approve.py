@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from inspect import isawaitable
 from typing import Any, Final, NoReturn, cast
 
 import attrs
 from attrs import define, field
 
+from pegboard.callbacks import maybe_await
 from pegboard.dispatch.approval.grants import session_key, tool_key
 from pegboard.dispatch.approval.pending import (
     Approval,
@@ -90,6 +92,7 @@ class Asking(Asked):
     _folders: Folders | None = field(default=None, init=False)  # of the paths that were judged quickly
     _access: Access | None = field(default=None, init=False)
     _answers: list[Confirmation] | None = field(default=None, init=False)  # those that it was resumed with, unused
+    _granted: tuple[Rule, ...] = field(default=(), init=False)  # by a store whose `rules` is async
 
     @property
     def tool(self) -> Tool:
@@ -109,6 +112,7 @@ class Asking(Asked):
             CallError: `denied`.
         """
         state, tool = self.state, self.tool
+        await self.read_grants()
         policy = policy_of(self.permissions, tool)
         self.request = self.evaluation = self._access = None
         if not self.demands and policy.conditions is not None:
@@ -142,6 +146,7 @@ class Asking(Asked):
         """
         state, limits, context = self.state, self.state.settings.limits, self.state.context
         judge = (lambda: self._judge_call()[1]) if asked is None else partial(self._judge, asked, kind, **facts)
+        await self.read_grants()
         request = judge() if asked is not None else self.request if self.approval is None else None
         if request is None or (asked is not None and kind == "permission" and self._was_allowed(asked)):
             return None
@@ -155,6 +160,7 @@ class Asking(Asked):
                 state.end_turn("rejected")
             raise rejected(request.call.name, answer)
         if not isinstance(answer, Reject):
+            await self.read_grants()
             await state.runtime.threads.run(judge)  # rules and symbolic links may have changed since
         confirmation = confirmation_of(shown, answer, self._history(), self._stored())
         context.confirmation = confirmation or context.confirmation
@@ -168,8 +174,9 @@ class Asking(Asked):
         """The user's answer, and the request as shown; `Once` if rules or grants that are added meanwhile allow it."""
         state, settings, before = self.state, self.state.settings, (self.grants(), self.permissions)
 
-        def covered() -> bool:
+        async def covered() -> bool:
             with suppress(RefusedError):
+                await self.read_grants()
                 return (self.grants(), self.permissions) != before and judge() is None
             return False
 
@@ -220,8 +227,19 @@ class Asking(Asked):
             raise CallError("denied", text)
 
     def grants(self) -> tuple[Rule, ...]:
-        """The grants of this call's session, as rules."""
-        return self.state.runtime.grants.rules(session_key(self.state.request), tool_key(self.tool))
+        """The grants of this call's session, as rules; those that were read last, if the store is async."""
+        runtime = self.state.runtime
+        if runtime.awaits_grants:
+            return self._granted
+        return cast("tuple[Rule, ...]", runtime.grants.rules(session_key(self.state.request), tool_key(self.tool)))
+
+    async def read_grants(self) -> None:
+        """Reads the grants of a store that is async."""
+        runtime = self.state.runtime
+        if runtime.awaits_grants:
+            self._granted = await maybe_await(
+                runtime.grants.rules(session_key(self.state.request), tool_key(self.tool))
+            )
 
     def _judge_call(self) -> tuple[Evaluation, ApprovalRequest | None]:
         """The rules' evaluation of the call, and the request if the user has to be asked; changes nothing.
@@ -434,8 +452,13 @@ async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:
     runtime, tool = state.runtime, None
     with suppress(CallError):
         tool = state.snapshot.find(state.name)
+    loop = asyncio.get_running_loop()
+
+    def settle(value: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(maybe_await(value), loop).result() if isawaitable(value) else value
+
     try:
-        authorized = await runtime.threads.run(resumed.authorize, runtime.grants, state.request, tool)
+        authorized = await runtime.threads.run(resumed.authorize, runtime.grants, state.request, tool, settle)
     except CallError as error:
         runs_elsewhere = tool is not None and tool.policy.executor not in HERE
         if error.kind == "unknown_outcome" and runs_elsewhere and not resumed.is_refusal:

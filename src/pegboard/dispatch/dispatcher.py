@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import attrs
@@ -102,6 +103,7 @@ class Dispatcher:
         dispatcher.runtime = Runtime(
             locks=LockManager(limits.max_concurrency),
             grants=grants or None,
+            awaits_grants=iscoroutinefunction(getattr(grants, "rules", None)),
             texts=texts,
             new_operations=dispatcher.new_operations,
             executor=executor,

@@ -175,7 +175,8 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
                 attached, permissions = None, settings.current.permissions
                 policy = None if permissions is None else permissions.policies.get(tool)
                 if policy is not None:
-                    asks = not (policy.conditions == () or policy.runs(state.arguments, state.request))
+                    runs = policy.conditions == () or policy.runs(state.arguments, state.request)
+                    asks = not runs or state.runtime.awaits_grants
                 else:
                     asks = tool.may_ask if permissions is None else needs_asking(state, tool)
                 if asks or state.asking is not None:

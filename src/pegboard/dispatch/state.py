@@ -138,6 +138,7 @@ class Runtime:
     locks: LockManager = field(factory=LockManager)
     watchdog: Watchdog = field(factory=Watchdog)
     _grants: Grants | None = field(default=None, alias="grants")
+    awaits_grants: bool = False  # whether the store of grants has an async `rules`
     texts: Callable[[], ResultTexts | None] | None = None  # persistent store of results; `None`: nothing is stored
     new_operations: Callable[[], LongRunning] | None = None  # `None`: nothing goes on after its call
     executor: Callable[[str], Awaitable[Any]] | None = None  # by name, loading its plugin; `None`: tools run here only
@@ -424,6 +425,8 @@ def needs_asking(state: CallState, tool: Tool) -> bool:
     permissions = state.settings.current.permissions
     if state.asking is not None or permissions is None:
         return state.asking is not None or tool.may_ask
+    if state.runtime.awaits_grants:
+        return True
     from pegboard.dispatch.permissions.permissions import policy_of  # loaded where there are rules
 
     policy = policy_of(permissions, tool)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pegboard.lazy import lazy_names
+from pegboard_guard.counters import Counters
 from pegboard_guard.doom_loop import DoomLoop
 from pegboard_guard.guard import Guard
 from pegboard_guard.log import CallLog
@@ -13,8 +14,8 @@ from pegboard_guard.rules import CallLimits, Limit
 
 if TYPE_CHECKING:
     from pegboard_guard.approvals import FileApprovals
-    from pegboard_guard.journal import Journal
-    from pegboard_guard.journal_file import Broken, Report, verify, verify_all
+    from pegboard_guard.journal import Journal, JournalSink
+    from pegboard_guard.journal_file import Broken, Report, encode, time_text, verify, verify_all
 
 __all__ = (
     "Broken",
@@ -23,23 +24,27 @@ __all__ = (
     "ComesAfter",
     "ComesBefore",
     "Cooldown",
+    "Counters",
     "DoomLoop",
     "Exclusive",
     "FileApprovals",
     "Guard",
     "Journal",
+    "JournalSink",
     "Limit",
     "OrderRules",
     "Report",
     "Required",
+    "encode",
+    "time_text",
     "verify",
     "verify_all",
 )
 
 _MODULES = {
     "FileApprovals": "approvals",
-    "Journal": "journal",
-    **dict.fromkeys(("Broken", "Report", "verify", "verify_all"), "journal_file"),
+    **dict.fromkeys(("Journal", "JournalSink"), "journal"),
+    **dict.fromkeys(("Broken", "Report", "encode", "time_text", "verify", "verify_all"), "journal_file"),
 }
 """Names that are imported at first use, as the journal loads asyncio and hashlib."""
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from attrs import define, field
 
 from pegboard import Tool, ToolContext, ToolResult, hookimpl
+from pegboard.errors import log_failure
+from pegboard_guard.counters import counters_of, key_of
 from pegboard_guard.log import of_call
 from pegboard_guard.rules import Recent, digest_or_none, streak_of
 from pegboard_guard.settings import one_of, whole
@@ -60,10 +62,14 @@ class DoomLoop:
             return None
         streak = (session, context.depth)  # a call and those that it makes don't end each other's rows
         context.values[of_call(_COUNTED, context)] = (streak, digest)
-        with self._lock:
-            row = self._rows.of(streak)
-            row.times = row.times + 1 if row.call == digest else 1
-            row.call, times = digest, row.times
+        times = 0
+
+        def count(row: _Row) -> None:
+            nonlocal times
+            row.times = times = row.times + 1 if row.call == digest else 1
+            row.call = digest
+
+        await self._change(context, streak, count)
         return await self._stopped(context, tool, times) if times >= self.times else None
 
     @hookimpl(tryfirst=True)
@@ -73,10 +79,30 @@ class DoomLoop:
         if counted is None or result.kind != "confirmation_required":
             return
         streak, digest = counted
-        with self._lock:
-            row = self._rows.known(streak)
-            if row is not None and row.call == digest:
-                row.times -= 1
+
+        def uncount(row: _Row) -> None:
+            row.times -= row.call == digest
+
+        try:
+            await self._change(context, streak, uncount)
+        except Exception as error:  # noqa: BLE001  a host's store: the call has its result
+            log_failure("counting a call", error)
+
+    async def _change(self, context: ToolContext, streak: Hashable, change: Callable[[_Row], None]) -> None:
+        """Changes a row, in this process or in the host's counters."""
+        counters = await counters_of(context)
+        if counters is None:
+            with self._lock:
+                change(self._rows.of(streak))
+            return
+        key = key_of("doom_loop", streak)
+
+        def update(_now: float, known: dict[str, Any]) -> dict[str, Any]:
+            row = _Row(*known.get(key, ()))
+            change(row)
+            return {key: [row.call, row.times]}
+
+        await counters.update([key], update)
 
     async def _stopped(self, context: ToolContext, tool: Tool, times: int) -> Deny | ToolResult | None:
         from pegboard import CallError, Deny

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import field, frozen
@@ -168,7 +168,7 @@ class Guard:
             await self.journal.pegboard_after_tool(context, arguments, result)
 
     @hookimpl
-    def pegboard_on_stop(self, context: ReadonlyContext) -> str | None:
+    def pegboard_on_stop(self, context: ReadonlyContext) -> str | Awaitable[str | None] | None:
         """Continues a turn that lacks a required call; `None` lets it end."""
         return None if self.order is None else self.order.pegboard_on_stop(context)
 

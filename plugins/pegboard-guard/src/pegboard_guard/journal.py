@@ -12,13 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from weakref import WeakSet
 
 from attrs import define, field
 
 from pegboard import Tool, ToolContext, ToolResult, hookimpl
-from pegboard_guard.journal_file import Facts, JournalFile
+from pegboard_guard.journal_file import Facts, JournalError, JournalFile
 from pegboard_guard.log import of_call, warn
 from pegboard_guard.redact import Redactor
 from pegboard_guard.rules import digest_or_none
@@ -186,8 +186,25 @@ def _as_path(value: Any) -> Any:
 
 
 def _check_file(_journal: Any, _attribute: Any, value: Any) -> None:
-    if not isinstance(value, Path):
+    if value is not None and not isinstance(value, Path):
         raise TypeError(f"file must be the path of a file, got {kind_of(value)}")
+
+
+class JournalSink(Protocol):
+    """Where a journal without a file appends its records, from `registry.provide` or a plugin.
+
+    Called in a thread of the journal's; may block. What it raises is logged, and the records count as lost.
+    """
+
+    def append(self, records: Sequence[Facts], /) -> None:
+        """Stores records durably, in this order. `encode` makes a record a line that follows the one before."""
+
+    def key(self) -> bytes:
+        """The secret key of the digests of arguments, the same for all processes."""
+        ...
+
+    def close(self) -> None:
+        """Releases what is open; a later `append` opens it again."""
 
 
 @define(eq=False)
@@ -199,7 +216,7 @@ class Journal:
 
     Attributes:
         file: The file. Several processes may write it. `~` is the home folder; a relative path starts in the working
-            folder at the time when this object is made.
+            folder at the time when this object is made. `None`: the `JournalSink` that the host provides.
         fsync: `"each"`: a record is on the disk before the call's result is returned; `"never"`: it is written soon
             after, and what the system hasn't put on the disk is lost when the machine stops.
         starts: Whether a record is also written before the tool runs, so that a call that never ended is known.
@@ -213,7 +230,7 @@ class Journal:
         now: Seconds since 1970.
     """
 
-    file: Path = field(converter=_as_path, validator=_check_file)
+    file: Path | None = field(default=None, converter=_as_path, validator=_check_file)
     fsync: Fsync = field(default="each", validator=one_of(FSYNC))
     starts: bool = field(default=False, validator=flag)
     arguments: bool = field(default=False, validator=flag)
@@ -226,23 +243,26 @@ class Journal:
     _key: str = field(init=False)
     _redactor: Redactor = field(init=False)
     _writer: Writer = field(init=False)
-    _target: JournalFile = field(init=False)
+    _target: JournalSink | None = field(default=None, init=False)
+    _name: str = field(init=False)
     _is_slow: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        if os.name != "posix":
+        if self.file is not None and os.name != "posix":
             raise ValueError("a journal works on Linux and macOS, but not on Windows")
         self._key = f"pegboard_guard.journal.{id(self)}"
         self._redactor = Redactor(self.redact, self.redact_values)
-        self._target = JournalFile(self.file, self.fsync == "each", self.rotate_bytes, self.keep, self.now)
-        self._writer = Writer(self._append, str(self.file))
+        self._name = "of the host" if self.file is None else str(self.file)
+        if self.file is not None:
+            self._target = JournalFile(self.file, self.fsync == "each", self.rotate_bytes, self.keep, self.now)
+        self._writer = Writer(self._append, self._name)
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> None:
         """Starts the clock; with `starts`, records that the call is about to run."""
         context.values[of_call(self._key, context)] = time.monotonic()
         if self.starts:
-            await self._put({"kind": "start", **self._facts(context, tool.name, arguments)})
+            await self._put(context, {"kind": "start", **self._facts(context, tool.name, arguments)})
 
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, arguments: Mapping[str, Any], result: ToolResult) -> None:
@@ -257,7 +277,7 @@ class Journal:
         approved_by = context.values.get(f"approved_by:{context.call_id}")
         if approved_by is not None:
             facts["approvedBy"] = self._redactor.text(str(approved_by))
-        await self._put(facts)
+        await self._put(context, facts)
 
     def close(self, seconds: float = CLOSE_SECONDS) -> bool:
         """Waits until everything is written, and closes the file; a later call opens it again.
@@ -266,19 +286,15 @@ class Journal:
             Whether everything is written; if not, the file stays open.
         """
         is_written = self._writer.flush(seconds)
-        if is_written:
+        if is_written and self._target is not None:
             self._target.close()
         return is_written
 
     def _append(self, records: Sequence[Facts]) -> None:
         """In the writer's thread. Digests are keyed, or short secrets could be guessed from them."""
-        self._target.append([{**facts, **self._keyed(facts)} for facts in records])
-
-    def _keyed(self, facts: Facts) -> dict[str, str]:
-        digest = facts.get("digest")
-        if digest is None:
-            return {}
-        return {"digest": f"hmac-sha256:{hmac.digest(self._target.key(), digest.encode(), 'sha256').hex()}"}
+        if (target := self._target) is None:
+            raise JournalError("it has no file, and the host provides no JournalSink")
+        target.append([{**facts, **_keyed(facts, target)} for facts in records])
 
     def _facts(self, context: ToolContext, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         request = context.request
@@ -299,7 +315,9 @@ class Journal:
             facts["arguments"] = json.dumps(data)[:MOST_ARGUMENTS] if is_cut else data
         return facts
 
-    async def _put(self, facts: Facts) -> None:
+    async def _put(self, context: ToolContext, facts: Facts) -> None:
+        if self._target is None and context.provides(JournalSink):
+            self._target = await context.use(JournalSink)
         if self.fsync == "never":
             self._writer.put(facts)
             return
@@ -317,4 +335,11 @@ class Journal:
             await asyncio.wait([written], timeout=self.wait_seconds)
             if not written.done():
                 self._is_slow = True
-                warn(f"the journal {self.file} takes longer than {self.wait_seconds:g} s: calls no longer wait for it")
+                warn(f"the journal {self._name} takes longer than {self.wait_seconds:g} s: calls no longer wait for it")
+
+
+def _keyed(facts: Facts, target: JournalSink) -> dict[str, str]:
+    digest = facts.get("digest")
+    if digest is None:
+        return {}
+    return {"digest": f"hmac-sha256:{hmac.digest(target.key(), digest.encode(), 'sha256').hex()}"}

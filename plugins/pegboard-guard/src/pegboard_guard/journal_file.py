@@ -77,8 +77,8 @@ def time_text(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def encode(number: int, at: str, facts: Facts, previous: str) -> tuple[bytes, str]:
-    """The line of a record, with its line end, and its hash."""
+def encode(number: int, at: str, facts: Facts, previous: str = START) -> tuple[bytes, str]:
+    """The line of a record, with its line end, and its hash; `at` as `time_text` writes it."""
     body = _write({"n": number, "at": at, **facts, "prev": previous}).encode("ascii")
     digest = sha256(body).hexdigest()
     return b'%b,"hash":"%b"}\n' % (body[:-1], digest.encode()), digest

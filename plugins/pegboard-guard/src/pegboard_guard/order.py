@@ -8,14 +8,15 @@ else as possible.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, ToolResult, hookimpl
+from pegboard_guard.counters import Counters
 from pegboard_guard.rules import (
     WITHIN,
     Call,
@@ -95,14 +96,31 @@ class _Successes(Tracker):
     patterns: tuple[str, ...]
     within: Within
     _names: tuple[Names, ...] = field(init=False)
-    _met: Recent[Scope, set[int]] = field(factory=lambda: Recent[Scope, "set[int]"](set[int]), init=False)
+    _values: Recent[Scope, set[int]] = field(factory=lambda: Recent[Scope, "set[int]"](set[int]), init=False)
 
     def __attrs_post_init__(self) -> None:
         self._names = tuple(Names((pattern,)) for pattern in self.patterns)
 
+    @property
+    def label(self) -> str:
+        """The names and patterns."""
+        return f"{type(self).__name__} {self.patterns} {self.within}"
+
+    def key(self, call: Call) -> Scope:
+        """The turn or session."""
+        return course_of(call.request, self.within)
+
+    def load(self, key: Scope, data: Any) -> None:
+        """Sets the places of those with a successful call."""
+        self._values.of(key).update(data)
+
+    def dump(self, key: Scope) -> Any:
+        """The places of those with a successful call."""
+        return sorted(self._values.known(key) or ()) or None
+
     def missing(self, scope: Scope) -> list[Names]:
         """The names and patterns without a successful call."""
-        met = self._met.known(scope) or ()
+        met = self._values.known(scope) or ()
         return [names for place, names in enumerate(self._names) if place not in met]
 
     def end(self, call: Call, _token: None, result: ToolResult) -> None:
@@ -110,7 +128,7 @@ class _Successes(Tracker):
         scope = course_of(call.request, self.within)
         places = [place for place, names in enumerate(self._names) if call.is_of(names)]
         if not result.is_error and scope is not None and places:
-            self._met.of(scope).update(places)
+            self._values.of(scope).update(places)
 
 
 @define(eq=False)
@@ -118,6 +136,11 @@ class AfterTracker(_Successes):
     """Tracker of a `ComesAfter`: the `held` tools wait for the others."""
 
     held: Names = field(kw_only=True)
+
+    @property
+    def label(self) -> str:
+        """The names and patterns, and those that wait."""
+        return f"{super().label} {self.held}"
 
     def refusal(self, call: Call) -> str | None:
         """What has to succeed first."""
@@ -160,7 +183,7 @@ class _Session:
     """Counters of a session: its calls, and for each tool with a pause, the time and number of its last call."""
 
     calls: int = 0
-    last: dict[Hashable, tuple[float, int]] = field(factory=dict[Hashable, "tuple[float, int]"])
+    last: dict[tuple[str, str], tuple[float, int]] = field(factory=dict["tuple[str, str]", "tuple[float, int]"])
 
 
 @define(eq=False)
@@ -168,11 +191,35 @@ class CooldownTracker(Tracker):
     """Tracker of a `Cooldown`."""
 
     rule: Cooldown
-    _sessions: Recent[Scope, _Session] = field(factory=lambda: Recent[Scope, _Session](_Session), init=False)
+    _values: Recent[Scope, _Session] = field(factory=lambda: Recent[Scope, _Session](_Session), init=False)
+
+    @property
+    def label(self) -> str:
+        """The rule."""
+        return f"{self.rule}"
+
+    def key(self, call: Call) -> Scope:
+        """The session."""
+        return scope_of(call.request, "session")
+
+    def load(self, key: Scope, data: Any) -> None:
+        """Sets the number of calls, and each tool with the time and number of its last one."""
+        session = self._values.of(key)
+        session.calls, session.last = data[0], {(owner, name): (at, number) for owner, name, at, number in data[1]}
+
+    def dump(self, key: Scope) -> Any:
+        """The number of calls, and each tool with the time and number of its last one."""
+        session = self._values.known(key)
+        return session and [session.calls, [[*tool, *last] for tool, last in session.last.items()]]
+
+    def loaded_token(self, key: Scope, token: _Begun) -> _Begun:
+        """The session here, with the tool's last call there, if that is still the last."""
+        session, current = self._values.of(key), token[2]
+        return session, token[1], next((each for each in session.last.values() if each == current), current)
 
     def refusal(self, call: Call) -> str | None:
         """How long to wait, or how many calls."""
-        session = self._sessions.known(scope_of(call.request, "session"))
+        session = self._values.known(self.key(call))
         if session is None or call.tool not in session.last:
             return None
         at, number = session.last[call.tool]
@@ -185,7 +232,7 @@ class CooldownTracker(Tracker):
 
     def begin(self, call: Call) -> _Begun:
         """Counts the call; a tool with a pause starts it."""
-        session = self._sessions.of(scope_of(call.request, "session"))
+        session = self._values.of(self.key(call))
         session.calls += 1
         before, current = session.last.get(call.tool), (call.now, session.calls)
         if call.is_of(self.rule.names):
@@ -229,7 +276,7 @@ class Exclusive(_OfTools):
 class _Choice:
     """Choice of one tool: permanent once a call of it ran, until then as long as one is running."""
 
-    first: Call | None = None
+    first: tuple[tuple[str, str], str] | None = None  # what identifies the tool, and its name
     running: int = 0
     is_final: bool = False
 
@@ -239,27 +286,48 @@ class ExclusiveTracker(Tracker):
     """Tracker of an `Exclusive`."""
 
     rule: Exclusive
-    _choices: Recent[Scope, _Choice] = field(factory=lambda: Recent[Scope, _Choice](_Choice), init=False)
+    _values: Recent[Scope, _Choice] = field(factory=lambda: Recent[Scope, _Choice](_Choice), init=False)
+
+    @property
+    def label(self) -> str:
+        """The rule."""
+        return f"{self.rule}"
+
+    def load(self, key: Scope, data: Any) -> None:
+        """Sets the chosen tool, its number of running calls, and whether the choice is permanent."""
+        choice = self._values.of(key)
+        first, choice.running, choice.is_final = data
+        choice.first = first and ((first[0], first[1]), first[2])
+
+    def dump(self, key: Scope) -> Any:
+        """The chosen tool, its number of running calls, and whether the choice is permanent."""
+        choice = self._values.known(key)
+        return choice and [choice.first and [*choice.first[0], choice.first[1]], choice.running, choice.is_final]
+
+    def loaded_token(self, key: Scope, token: _Choice | None) -> _Choice | None:
+        """The choice here."""
+        return token and self._values.of(key)
 
     def refusal(self, call: Call) -> str | None:
         """The tool that was chosen instead."""
-        scope = self._scope(call)
-        choice = None if scope is None else self._choices.known(scope)
-        if choice is None or choice.first is None or choice.first.tool == call.tool:
+        scope = self.key(call)
+        choice = None if scope is None else self._values.known(scope)
+        if choice is None or choice.first is None or choice.first[0] == call.tool:
             return None
+        chosen = choice.first[1]
         again = "in the next turn" if self.rule.within == "turn" else "in another session"
         return (
-            f"only one of {self.rule.names} can be used in a {self.rule.within}, and {choice.first.name} was used. "
-            f"Continue with {choice.first.name}; {call.name} can be called {again}."
+            f"only one of {self.rule.names} can be used in a {self.rule.within}, and {chosen} was used. "
+            f"Continue with {chosen}; {call.name} can be called {again}."
         )
 
     def begin(self, call: Call) -> _Choice | None:
         """Chooses the tool."""
-        scope = self._scope(call)
+        scope = self.key(call)
         if scope is None:
             return None
-        choice = self._choices.of(scope)
-        choice.first = call
+        choice = self._values.of(scope)
+        choice.first = call.tool, call.name
         choice.running += 1
         return choice
 
@@ -272,7 +340,8 @@ class ExclusiveTracker(Tracker):
         if not choice.is_final and not choice.running:
             choice.first = None
 
-    def _scope(self, call: Call) -> Scope:
+    def key(self, call: Call) -> Scope:
+        """The turn or session, for a tool of the group."""
         if not call.is_of(self.rule.names):
             return None
         return self.scope(call, self.rule.within, f"the exclusive group {self.rule.names}")
@@ -461,16 +530,38 @@ class OrderRules(Rules):
                 is missing in a turn.
         """
         with self._lock:
-            scopes = [(tracker, course_of(request, tracker.within)) for tracker in self._required]
-            missing = [str(name) for tracker, scope in scopes if scope is not None for name in tracker.missing(scope)]
+            return self._missing(request, self._required)
+
+    @staticmethod
+    def _missing(request: ReadonlyContext, required: Iterable[_Successes]) -> tuple[str, ...]:
+        scopes = [(tracker, course_of(request, tracker.within)) for tracker in required]
+        missing = [str(name) for tracker, scope in scopes if scope is not None for name in tracker.missing(scope)]
         return tuple(dict.fromkeys(missing))
 
     def reminder(self, request: ReadonlyContext) -> str | None:
         """The message for the model if calls are missing, else `None`."""
-        missing = self.missing(request)
-        return f"Before you finish, call {listed(missing, 'and')}." if missing else None
+        return _reminder(self.missing(request))
+
+    async def shared_reminder(self, request: ReadonlyContext, counters: Counters) -> str | None:
+        """`reminder` by what all processes have counted."""
+        missing = list[str]()
+
+        def look(trackers: Sequence[Tracker], _call: Call) -> bool:
+            places = [self.trackers.index(each) for each in self._required]
+            of_all = cast("list[_Successes]", [trackers[place] for place in places])
+            missing[:] = self._missing(request, of_all)
+            return False
+
+        await self._change(counters, Call("", request, 0.0), look)
+        return _reminder(missing)
 
     @hookimpl
-    def pegboard_on_stop(self, context: ReadonlyContext) -> str | None:
+    def pegboard_on_stop(self, context: ReadonlyContext) -> str | Awaitable[str | None] | None:
         """Continues the turn with a message that names the missing calls; `None` lets it end."""
+        if self._required and self._counters is not None:
+            return self.shared_reminder(context, self._counters)
         return self.reminder(context)
+
+
+def _reminder(missing: Sequence[str]) -> str | None:
+    return f"Before you finish, call {listed(missing, 'and')}." if missing else None

@@ -7,13 +7,16 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, get_args
 
+import attrs
 from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
+from pegboard.errors import log_failure
 from pegboard.json import digest_of
 from pegboard.toolsets.predicates import matcher
+from pegboard_guard.counters import Counters, counters_of, key_of
 from pegboard_guard.log import of_call, unknown_turn
 from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, one_of, seconds, texts, whole
 
@@ -184,6 +187,7 @@ class Tracker:
     """One rule with its state. Only one thread at a time is in any of these methods."""
 
     _has_warned = False
+    _values: Recent[Any, Any]
 
     def scope(self, call: Call, per: Per, rule: str) -> Scope:
         """The key of what counts together with a call; warns once of a context that doesn't name its turn."""
@@ -192,6 +196,32 @@ class Tracker:
             self._has_warned = True
             unknown_turn(rule)
         return scope
+
+    @property
+    def label(self) -> str:
+        """Identifies the rule, the same in every process."""
+        raise NotImplementedError
+
+    def key(self, call: Call, /) -> Scope:
+        """The key of the state for a call; `None` if there is none."""
+        raise NotImplementedError
+
+    def fresh(self) -> Self:
+        """The rule without any state."""
+        return attrs.evolve(self)  # pyright: ignore[reportArgumentType]  each is an attrs class
+
+    def load(self, key: Scope, data: Any, /) -> None:
+        """Sets the state of a key, as JSON data."""
+        raise NotImplementedError
+
+    def dump(self, key: Scope, /) -> Any:
+        """The state of a key as JSON data, or `None`."""
+        raise NotImplementedError
+
+    def loaded_token(self, key: Scope, token: Any, /) -> Any:
+        """What `begin` returned in another copy, for `end` in this one, which has loaded the key's state."""
+        del key
+        return token
 
     def refusal(self, call: Call, /) -> str | None:
         """Why the call may not start now, as sentences for the model; `None` if it may. Changes nothing."""
@@ -220,18 +250,30 @@ class Rules:
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _key: str = field(init=False)
 
+    _counters: Counters | None = field(default=None, init=False)
+
     def __attrs_post_init__(self) -> None:
         self._key = f"pegboard_guard.rules.{id(self)}"
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(self, context: ToolContext, tool: Tool) -> Deny | None:
         """Denies the call, or records its start."""
-        with self._lock:
-            call = Call.of(tool, context.request, self.clock())
-            refusals = [text for tracker in self.trackers if (text := tracker.refusal(call)) is not None]
-            if not refusals:
-                context.values[of_call(self._key, context)] = [tracker.begin(call) for tracker in self.trackers]
-                return None
+        call, refusals, tokens = Call.of(tool, context.request, self.clock()), list[str](), list[Any]()
+
+        def begin(trackers: Sequence[Tracker], call: Call) -> bool:
+            refusals[:] = [text for tracker in trackers if (text := tracker.refusal(call)) is not None]
+            tokens[:] = () if refusals else [tracker.begin(call) for tracker in trackers]
+            return not refusals
+
+        self._counters = counters = await counters_of(context)
+        if counters is None:
+            with self._lock:
+                begin(self.trackers, call)
+        else:
+            await self._change(counters, call, begin)
+        if not refusals:
+            context.values[of_call(self._key, context)] = tokens
+            return None
         from pegboard import Deny
 
         return Deny(" ".join(refusals[:MOST_REFUSALS]))
@@ -242,10 +284,39 @@ class Rules:
         tokens: list[Any] | None = context.values.pop(of_call(self._key, context), None)
         if tokens is None or tool is None:
             return
-        with self._lock:
-            call = Call.of(tool, context.request, self.clock())
-            for tracker, token in zip(self.trackers, tokens, strict=True):
-                tracker.end(call, token, result)
+        call, counters = Call.of(tool, context.request, self.clock()), self._counters
+        if counters is None:
+            with self._lock:
+                for tracker, token in zip(self.trackers, tokens, strict=True):
+                    tracker.end(call, token, result)
+            return
+
+        def end(trackers: Sequence[Tracker], call: Call) -> bool:
+            for tracker, token in zip(trackers, tokens, strict=True):
+                tracker.end(call, tracker.loaded_token(tracker.key(call), token), result)
+            return True
+
+        try:
+            await self._change(counters, call, end)
+        except Exception as error:  # noqa: BLE001  a host's store: the call has its result
+            log_failure("counting a call", error)
+
+    async def _change(self, counters: Counters, call: Call, change: Callable[[Sequence[Tracker], Call], bool]) -> None:
+        """Calls `change` with trackers that have the shared state of a call; stores the state if it returns true."""
+        scopes = [tracker.key(call) for tracker in self.trackers]
+        keys = [key_of(place, each.label, scopes[place]) for place, each in enumerate(self.trackers)]
+
+        def update(now: float, known: dict[str, Any]) -> dict[str, Any]:
+            trackers = [tracker.fresh() for tracker in self.trackers]
+            shared = [each for each in zip(trackers, scopes, keys, strict=True) if each[1] is not None]
+            for tracker, scope, key in shared:
+                if known.get(key) is not None:
+                    tracker.load(scope, known[key])
+            if not change(trackers, attrs.evolve(call, now=now)):
+                return {}
+            return {key: tracker.dump(scope) for tracker, scope, key in shared}
+
+        await counters.update([key for key, scope in zip(keys, scopes, strict=True) if scope is not None], update)
 
 
 MOST_CALLS: Final = 100_000
@@ -303,17 +374,36 @@ class LimitTracker(Tracker):
 
     limit: Limit
     _names: Names = field(init=False)
-    _tallies: Recent[Scope, _Tally] = field(init=False)
+    _values: Recent[Scope, _Tally] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._names = Names(self.limit.tools)
         most = MOST if self.limit.seconds is None else max(10, min(MOST, _MOST_TIMES // self.limit.calls))
-        self._tallies = Recent(_Tally, most)
+        self._values = Recent(_Tally, most)
+
+    @property
+    def label(self) -> str:
+        """The limit."""
+        return f"{self.limit}"
+
+    def load(self, key: Scope, data: Any) -> None:
+        """Sets the number, and the times."""
+        tally = self._values.of(key)
+        tally.used, tally.times = data[0], deque(data[1])
+
+    def dump(self, key: Scope) -> Any:
+        """The number, and the times."""
+        tally = self._values.known(key)
+        return tally and [tally.used, [*tally.times]]
+
+    def loaded_token(self, key: Scope, token: tuple[_Tally, float] | None) -> tuple[_Tally, float] | None:
+        """The tally here, with the time."""
+        return token and (self._values.of(key), token[1])
 
     def refusal(self, call: Call) -> str | None:
         """The limit, and when the next call is allowed."""
-        key = self._key(call)
-        tally = None if key is None else self._tallies.known(key)
+        key = self.key(call)
+        tally = None if key is None else self._values.known(key)
         if tally is None or self._left(tally, call.now) > 0:
             return None
         limit = self.limit
@@ -324,10 +414,10 @@ class LimitTracker(Tracker):
 
     def begin(self, call: Call) -> tuple[_Tally, float] | None:
         """Counts the call."""
-        key = self._key(call)
+        key = self.key(call)
         if key is None:
             return None
-        tally = self._tallies.of(key)
+        tally = self._values.of(key)
         if self.limit.seconds is None:
             tally.used += 1
         else:
@@ -344,7 +434,7 @@ class LimitTracker(Tracker):
         elif started in tally.times:
             tally.times.remove(started)
 
-    def _key(self, call: Call) -> Scope:
+    def key(self, call: Call) -> Scope:
         """The key of what counts together with this call; `None` if the limit doesn't apply to it."""
         if not call.is_of(self._names):
             return None

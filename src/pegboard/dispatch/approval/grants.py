@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Final, Protocol
@@ -26,9 +26,13 @@ USED_SECONDS: Final = 90 * 24 * 3600.0
 
 
 class Grants(Protocol):
-    """Store of what people have allowed. Called from several threads; `add` and `consume` off the event loop."""
+    """Store of what people have allowed. Called from several threads; `add` and `consume` off the event loop.
 
-    def rules(self, session: str | None, tool: str) -> tuple[Rule, ...]:
+    Each method may be async, called in several event loops. With an async `rules`, what another process revokes no
+    longer applies: it is read before each decision, also right before the tool runs.
+    """
+
+    def rules(self, session: str | None, tool: str) -> tuple[Rule, ...] | Awaitable[tuple[Rule, ...]]:
         """The grants of a tool in this session that haven't expired, as rules. Must not block.
 
         Args:
@@ -37,11 +41,13 @@ class Grants(Protocol):
         """
         ...
 
-    def add(self, session: str | None, tool: str, rules: Sequence[Rule], seconds: float | None = None) -> None:
+    def add(
+        self, session: str | None, tool: str, rules: Sequence[Rule], seconds: float | None = None
+    ) -> Awaitable[None] | None:
         """Grants a tool what these rules allow, in this session, for some seconds or without a time limit."""
         ...
 
-    def consume(self, pending_id: str) -> bool:
+    def consume(self, pending_id: str) -> bool | Awaitable[bool]:
         """Records that the answer to this pending call is used; true only the first time.
 
         Raises:
@@ -49,7 +55,7 @@ class Grants(Protocol):
         """
         ...
 
-    def forget(self, context: ReadonlyContext) -> None:
+    def forget(self, context: ReadonlyContext) -> Awaitable[None] | None:
         """Revokes all grants of this user in this session, for example when it ends."""
         ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
@@ -411,7 +411,11 @@ class ResumedCall:
         return isinstance(self.answer, Reject) and self.pending.subject != "question"
 
     def authorize(
-        self, grants: Grants, context: ReadonlyContext, tool: Tool | None
+        self,
+        grants: Grants,
+        context: ReadonlyContext,
+        tool: Tool | None,
+        settle: Callable[[Any], Any] = lambda value: value,
     ) -> tuple[Approval | None, Confirmation | None]:
         """Records the answer as used and returns what lets the call run. Off the event loop: it may write a file.
 
@@ -419,12 +423,15 @@ class ResumedCall:
         mere yes to the call: a question that a tool asked is answered by a no as well. If its definition has changed
         since, nothing is granted, and the approval, bound to the former one, won't fit.
 
+        `settle` waits for the value of a method of `grants` that is async.
+
         Raises:
             CallError: `rejected`; or `unknown_outcome`, where the answer was used before, perhaps by a process that
                 ended while the tool ran.
         """
         pending, answer = self.pending, self.answer
-        if not (grants.consume(pending.id) and (not pending.question_key or grants.consume(pending.question_key))):
+        ids = (pending.id, pending.question_key) if pending.question_key else (pending.id,)
+        if not all(settle(grants.consume(each)) for each in ids):
             text = (
                 f"{pending.call.name} was not run again: its approval was used before, and the outcome isn't known "
                 "here. Find out what it has done before asking again."
@@ -433,7 +440,7 @@ class ResumedCall:
         if isinstance(answer, Reject) and self.is_refusal:
             raise rejected(pending.call.name, answer)
         if isinstance(answer, Always) and tool is not None and tool_key(tool) == pending.spec_digest:
-            grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds)
+            settle(grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds))
         approval = Approval(pending) if pending.approved or pending.subject == "call" else None
         return approval, self.confirmation
 

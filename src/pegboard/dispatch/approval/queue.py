@@ -142,7 +142,7 @@ class _Entry:
     request: ApprovalRequest  # with its preview once that is made
     context: ToolContext
     grants: Grants
-    covered: Callable[[], bool]
+    covered: Callable[[], bool | Awaitable[bool]]
     keys: frozenset[str] = field(default=frozenset(), init=False)  # the locks of its approvers
     loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
     settled: asyncio.Future[None] = field(factory=_future, init=False)  # done once the outcome is applied
@@ -164,10 +164,10 @@ class _Entry:
         text = f"{self.request.call.name} needs approval and asking for it failed. {_DENIED}"
         return RefusedError("denied", text, detail=f"the approver failed\n{detail_of(error)}")
 
-    def is_covered(self) -> bool:
+    async def is_covered(self) -> bool:
         """Whether the rules allow it now; if they fail, a person is asked."""
         try:
-            return self.covered()
+            return await maybe_await(self.covered())
         except Exception as error:  # noqa: BLE001  rules may come from a host's store
             log_failure("the permission rules", error)
             return False
@@ -200,7 +200,7 @@ class ApprovalQueue:
         context: ToolContext,
         approvers: Sequence[OneApprover],
         *,
-        covered: Callable[[], bool],
+        covered: Callable[[], bool | Awaitable[bool]],
         grants: Grants,
         seconds: float | None,
     ) -> tuple[Answer, ApprovalRequest]:
@@ -213,7 +213,7 @@ class ApprovalQueue:
             request: What is asked.
             context: That of the call.
             approvers: Asked in order until one has an answer.
-            covered: Whether the rules allow the request now. Called from any thread.
+            covered: Whether the rules allow the request now. Called in any event loop.
             grants: Gets the rules of an "always" answer.
             seconds: How long a person may take: from when the request arrives, or from the last answer of an approver
                 that gets one request at a time.
@@ -225,7 +225,7 @@ class ApprovalQueue:
         with self._mutex:
             self._entries[entry] = None
         try:
-            if entry.is_covered():
+            if await entry.is_covered():
                 return Once(), request
             asking = entry.loop.create_task(self._ask_all(entry, approvers))
             outcome = await entry.wait(seconds)
@@ -291,7 +291,7 @@ class ApprovalQueue:
             others = [other for other in waiting if other.session == entry.session]
         if isinstance(answer, Always):
             await _add_grant(entry, answer)
-            settled = [other for other in others if other.is_covered() and self._settle(other, Once())]
+            settled = [other for other in others if await other.is_covered() and self._settle(other, Once())]
         elif isinstance(answer, Reject):
             along = Reject(answer.feedback, rejected_with=entry.request.call.name)
             settled = [other for other in others if self._settle(other, along)]
@@ -311,7 +311,7 @@ async def _add_grant(entry: _Entry, answer: Always) -> None:
     if tool is None or not rules:
         return
     try:
-        await run_in_thread(entry.grants.add, entry.session, tool_key(tool), rules, answer.seconds)
+        await maybe_await(await run_in_thread(entry.grants.add, entry.session, tool_key(tool), rules, answer.seconds))
     except Exception as error:  # noqa: BLE001  a host's store
         log_failure("storing a grant", error)
 

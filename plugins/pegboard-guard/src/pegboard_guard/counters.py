@@ -1,0 +1,40 @@
+"""`Counters`: what the guards count, for a host of several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from pegboard import ToolContext
+from pegboard.json import digest_of
+
+
+class Counters(Protocol):
+    """Store of the guards' counts, from `registry.provide` or a plugin; without one, each process counts for itself.
+
+    Call limits, order rules and the doom loop use it. What isn't used for a month may be dropped.
+    """
+
+    async def update(self, keys: Sequence[str], change: Callable[[float, dict[str, Any]], Mapping[str, Any]]) -> None:
+        """Changes the values of some keys, atomically over all processes. Called in several event loops.
+
+        Args:
+            keys: At most 300 characters each.
+            change: Gets the time in seconds, by one clock for all processes, and the JSON values that there are, by
+                key. Returns new JSON values by key: `None` removes one; keys that it leaves out stay. It is quick and
+                has no effects, so it may be called again, and in any thread.
+
+        Raises:
+            BaseException: They can't be changed; a call that is about to start isn't run.
+        """
+        ...
+
+
+async def counters_of(context: ToolContext) -> Counters | None:
+    """The counters that the host provides to a call, or `None`."""
+    return await context.use(Counters) if context.provides(Counters) else None
+
+
+def key_of(*facts: Any) -> str:
+    """The key for some JSON data."""
+    return digest_of(facts)
