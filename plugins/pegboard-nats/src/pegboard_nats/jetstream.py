@@ -1,0 +1,246 @@
+"""The executor `jetstream`: calls in a work queue that JetStream stores, and their results by key."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+from uuid import uuid4
+
+import attrs
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error
+
+from pegboard.errors import cause_of, operator_log
+from pegboard.execution import ExecutionResponse, ExecutorCall
+from pegboard.json import digest_of
+from pegboard.worker import PLAIN, ExecutorStatus, Wire, Worker, read_response
+from pegboard_nats.connection import Connection, OpenCall
+from pegboard_nats.executor import LostError, NatsExecutor, not_run
+from pegboard_nats.serving import Calls, Link, answer_of
+from pegboard_nats.settings import NatsSettings
+from pegboard_nats.status import status_of
+from pegboard_nats.store import Record, Store, id_of, lasting
+
+_FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
+_FETCH_SECONDS: Final = 2.0
+_CANCEL_SECONDS: Final = 5.0
+_UNSYNCED: Final = (
+    "JetStream acknowledges before it syncs unless its server has `sync_interval: always`: a power cut may lose calls "
+    "and results of the last minutes. Set it there, then synced = true in [plugins.nats]."
+)
+
+
+class JetStreamExecutor(NatsExecutor):
+    """Executor whose calls and results are stored, so that they survive their caller, their worker and the server.
+
+    A worker claims a call before it runs it. If that worker dies, an idempotent tool of a trusted origin runs again;
+    the outcome of any other call is unknown.
+    """
+
+    def __init__(self, settings: NatsSettings = NatsSettings(), wire: Wire = PLAIN) -> None:  # noqa: B008  frozen
+        super().__init__(settings, wire)
+        self._stores: Final = dict[Client, Store]()
+
+    async def attach(self, key: str) -> ExecutionResponse | None:
+        """The response of the run with this key, once it has ended; `None` if there is none.
+
+        Raises:
+            ConnectionError: The server can't be reached.
+            FatalToolError: The tool has ended the turn.
+            ValueError: The stored answer is invalid.
+        """
+        store, wait = await self._store((await self._connections.get()).client), _FIRST_POLL
+        while (found := await lasting(lambda: store.find(id_of(key)))) is not None and found.run:
+            if found.is_over:
+                return read_response(await store.load(found), self.wire)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LAST_POLL)
+        return None
+
+    async def serve(self, worker: Worker) -> None:
+        """Runs the calls of a queue until the worker is told to stop and its last call has ended.
+
+        Raises:
+            ConnectionError: The server can't be reached.
+            Error: It has no JetStream.
+        """
+        client = (await self._connections.get()).client
+        store = await self._store(client)
+        await store.consumer(worker.queue)
+        calls, held = Calls(worker, client, self.settings.prefix), dict[str, Msg]()
+        await calls.listen()
+        async with asyncio.TaskGroup() as group:
+            beats = group.create_task(self._beat(held))
+            slot = _Slot(store, calls, held, self.wire)
+            slots = [group.create_task(slot.serve()) for _ in range(worker.max_concurrency)]
+            await asyncio.wait(slots)
+            beats.cancel()
+        await client.flush()
+
+    async def status(self) -> ExecutorStatus:
+        """The workers that there are, what they run, and how many calls wait.
+
+        Raises:
+            ConnectionError: The server can't be reached.
+        """
+        client = (await self._connections.get()).client
+        lengths = await (await self._store(client)).lengths()
+        return await status_of(client, self.settings.prefix, lengths)
+
+    async def _beat(self, held: dict[str, Msg]) -> None:
+        while True:
+            await asyncio.sleep(self.settings.dead_after / 3)
+            for message in [*held.values()]:
+                with suppress(Error):
+                    await message.in_progress()
+
+    def _wire(self, client: Client) -> Wire:
+        del client
+        return self.wire  # what is too long for a message is stored apart
+
+    async def _store(self, client: Client) -> Store:
+        if client not in self._stores:
+            store = Store(client, self.settings)
+            await store.open()
+            if not self.settings.synced and not self._stores:
+                operator_log().warning(_UNSYNCED)
+            self._stores[client] = store
+        return self._stores[client]
+
+    async def _run(self, connection: Connection, opened: OpenCall, queue: str) -> ExecutionResponse:
+        """Puts a call into its queue, and waits for its answer.
+
+        Raises:
+            TooLongError: It is too long.
+            LostError: JetStream can't be reached any more.
+        """
+        call, until = opened.sent.call, asyncio.get_running_loop().time() + self.settings.wait
+        record = Record(inbox=opened.inbox, of=_identity(call), again=_may_run_again(call), data=opened.sent.request)
+        id_ = id_of(call.request.key or uuid4().hex)
+        try:
+            store = await lasting(lambda: self._store(connection.client), self.settings.wait)
+        except Error as error:
+            return not_run(call, "JetStream can't be reached", cause_of(error))
+        try:
+            is_new = await lasting(lambda: store.send(queue, id_, record), self.settings.wait)
+            wait = _LAST_POLL if is_new else _FIRST_POLL
+            while not (await asyncio.wait([opened.answer], timeout=wait))[0]:
+                wait = min(2 * wait, _LAST_POLL)
+                found = await lasting(lambda: store.find(id_))
+                if found is not None and found.is_over:
+                    if found.of != record.of:
+                        return not_run(call, "its key belongs to another call")
+                    return opened.sent.response(await store.load(found))
+                is_late = asyncio.get_running_loop().time() >= until
+                if (found is None or not found.run) and is_late and await store.withdraw(queue, id_, record):
+                    return not_run(call, f"no worker took it from the queue {queue!r} in {self.settings.wait:g} s")
+            answer = opened.answer.result()
+            return opened.sent.response(answer or await self._stored(store, id_))
+        except Error as error:
+            raise LostError(f"JetStream can't be reached ({cause_of(error)})") from None
+        except asyncio.CancelledError:
+            with suppress(Error, TimeoutError):
+                async with asyncio.timeout(_CANCEL_SECONDS):
+                    await connection.client.publish(f"{self.settings.prefix}.cancel.{queue}", opened.inbox.encode())
+                    await store.withdraw(queue, id_, record)
+            raise
+
+    async def _stored(self, store: Store, id_: str) -> bytes:
+        """An answer that was too long to be sent."""
+        found = await lasting(lambda: store.find(id_))
+        return b"" if found is None else await store.load(found)
+
+
+def _identity(call: ExecutorCall) -> str:
+    """Identifies what a call does, for whom: equal for equal keys, unless one was made up."""
+    request = call.request
+    return digest_of([request.tool, request.arguments, request.user, request.session])
+
+
+def _may_run_again(call: ExecutorCall) -> bool:
+    return call.tool.spec.annotations.idempotent_hint is True and call.tool.origin.trusted
+
+
+class _Slot:
+    """Takes one call after the other from a queue."""
+
+    def __init__(self, store: Store, calls: Calls, held: dict[str, Msg], wire: Wire) -> None:
+        self._store: Final = store
+        self._calls: Final = calls
+        self._held: Final = held
+        self._wire: Final = wire
+
+    async def serve(self) -> None:
+        """Runs calls until the worker is told to stop."""
+        taking = await self._store.taking(self._calls.worker.queue)
+        while not self._calls.worker.stopping.is_set():
+            try:
+                (message,) = await taking.fetch(1, _FETCH_SECONDS)
+            except TimeoutError:
+                continue
+            except Error:  # the server is away
+                await asyncio.sleep(_FIRST_POLL)
+                continue
+            try:
+                sent = Record.read(message.data)
+            except ValueError:
+                await message.term()
+                continue
+            if sent.inbox in self._calls:
+                continue  # a worker that is slow to say that it lives gets its own call again
+            self._held[sent.inbox] = message
+            await asyncio.wait([self._calls.start(sent.inbox, self._run(message, sent))])
+            del self._held[sent.inbox]
+
+    async def _run(self, message: Msg, sent: Record) -> None:
+        """Runs a call, if no other worker has; stores its answer, and sends it."""
+        store, id_ = self._store, message.subject.rpartition(".")[2]
+        mine = attrs.evolve(sent, run=uuid4().hex, worker=self._calls.subject, blob="", data=None)
+        found = await lasting(lambda: store.claim(id_, mine))
+        if found is not None and found.run and not found.is_over and found.of == mine.of:
+            if await self._is_alive(found):
+                return  # if its worker dies after all, this comes again
+            over = found
+            if sent.again:
+                found = await lasting(lambda: store.claim(id_, mine, over))
+            else:
+                lost = attrs.evolve(mine, data=answer_of("unknown_outcome", _LOST, self._wire))
+                found = await lasting(lambda: store.claim(id_, lost, over)) or lost
+        if found is None:
+            answer = await self._answer(id_, mine, sent)
+        elif found.of != mine.of:
+            answer = answer_of("not_executed", "It was not run: its key belongs to another call.", self._wire)
+        else:
+            answer = (found.data or b"") if found.is_over else None
+        with suppress(Error):  # what is lost comes again, and finds what is stored
+            if answer is not None:
+                await Link(self._calls.client, sent.inbox).finish(answer)
+            await message.ack()
+
+    async def _answer(self, id_: str, mine: Record, sent: Record) -> bytes:
+        """Runs a call, and stores its answer; gives it, or nothing if it is too long to be sent."""
+        link = Link(self._calls.client, sent.inbox)
+        try:
+            request = await self._store.load(sent)
+            answer = await self._calls.worker.run(request, link.caller(self._wire))
+        except ValueError as error:
+            answer = answer_of("not_executed", f"It was not run: {error}.", self._wire)
+        except asyncio.CancelledError:
+            if not self._calls.has_cancelled(sent.inbox):
+                raise  # the worker itself ends
+            answer = answer_of("aborted", "The call was cancelled.", self._wire)
+        await lasting(lambda: self._store.finish(id_, attrs.evolve(mine, data=answer)))
+        return answer if len(answer) <= self._calls.client.max_payload else b""
+
+    async def _is_alive(self, record: Record) -> bool:
+        """Whether another worker still runs a call."""
+        try:
+            asked = self._calls.client.request(record.worker, record.inbox.encode(), timeout=_LAST_POLL)
+            return (await asked).data == b"yes"
+        except Error:
+            return False
+
+
+_LOST: Final = "The call may have run or not: its worker was lost. Check its effects before you repeat it."

@@ -1,0 +1,37 @@
+"""The hook that registers the executors `nats` and `jetstream`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pegboard import hookimpl
+from pegboard_nats.settings import NatsSettings
+
+
+@hookimpl
+def pegboard_register_executors(register: Callable[[str, Any], None], settings: Mapping[str, Any]) -> None:
+    """Registers the executors `nats` and `jetstream`.
+
+    Args:
+        register: Registers an executor by its name.
+        settings: `[plugins.nats]`: see `NatsSettings`.
+
+    Raises:
+        ValueError: A setting is unknown or out of range.
+        TypeError: A setting is of the wrong type.
+    """
+    read = NatsSettings.read(settings)
+
+    def nats() -> Any:
+        from pegboard_nats.executor import NatsExecutor
+
+        return NatsExecutor(read)
+
+    def jetstream() -> Any:
+        from pegboard_nats.jetstream import JetStreamExecutor
+
+        return JetStreamExecutor(read)
+
+    register("nats", nats)
+    register("jetstream", jetstream)

@@ -1,0 +1,52 @@
+"""What the workers of a server do, as they tell it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import attrs
+from nats.aio.client import Client
+
+from pegboard.json import is_object
+from pegboard.schema.converter import read_record
+from pegboard.worker import ExecutorStatus, Worker, WorkerInfo
+from pegboard_nats.connection import subscribe
+
+_ANSWER_SECONDS: Final = 1.0
+
+
+def report_of(worker: Worker, taken: int) -> bytes:
+    """What a worker tells of itself: it has taken so many calls, of which it runs some."""
+    calls = worker.running.items()
+    running = {request.call_id or request.key or f"{number}": request.tool for number, request in calls}
+    info = WorkerInfo(name=worker.name, queue=worker.queue, max_concurrency=worker.max_concurrency, running=running)
+    return json.dumps({"worker": attrs.asdict(info), "waiting": taken - len(calls)}).encode()
+
+
+async def status_of(client: Client, prefix: str, lengths: Mapping[str, int] | None = None) -> ExecutorStatus:
+    """What all workers tell within a second; an answer that is invalid is left out.
+
+    Args:
+        client: The client.
+        prefix: The first part of all subjects.
+        lengths: How many calls wait in each queue, where the server knows that.
+    """
+    inbox = client.new_inbox()
+    found = await subscribe(client, inbox)
+    await client.publish(f"{prefix}.workers", reply=inbox)
+    workers, waiting = list[WorkerInfo](), dict[str, int](lengths or {})
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            async for message in found.messages:
+                with suppress(ValueError):
+                    data: Any = json.loads(message.data)
+                    worker = read_record(WorkerInfo, data["worker"] if is_object(data) else None, "worker")
+                    workers.append(worker)
+                    if lengths is None and isinstance(data["waiting"], int):
+                        waiting[worker.queue] = waiting.get(worker.queue, 0) + data["waiting"]
+    await found.unsubscribe()
+    return ExecutorStatus(workers=tuple(sorted(workers, key=lambda each: (each.queue, each.name))), queues=waiting)

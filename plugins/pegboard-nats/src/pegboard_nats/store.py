@@ -1,0 +1,256 @@
+"""What JetStream stores: the work queue, a record of each call by its id, and what is too long for a message."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any, Final, TypeVar
+
+import attrs
+from attrs import field, frozen
+from nats.aio.client import Client
+from nats.errors import Error, NoRespondersError, OutboundBufferLimitError
+from nats.js.api import ConsumerConfig, DiscardPolicy, KeyValueConfig, ObjectStoreConfig, RetentionPolicy, StreamConfig
+from nats.js.client import JetStreamContext
+from nats.js.errors import (
+    APIError,
+    KeyNotFoundError,
+    KeyWrongLastSequenceError,
+    NoStreamResponseError,
+    ServiceUnavailableError,
+)
+from nats.js.kv import KeyValue
+from nats.js.object_store import ObjectStore
+from nats.nuid import NUID
+
+from pegboard.json import is_array
+from pegboard_nats.settings import NatsSettings
+
+T = TypeVar("T")
+_RETRY_SECONDS: Final = 0.25
+_LONGEST_SECONDS: Final = 600.0  # that a result waits for a server that is away
+_BLOB_SECONDS: Final = 60.0
+_AWAY: Final = (
+    TimeoutError,
+    NoRespondersError,
+    OutboundBufferLimitError,
+    NoStreamResponseError,
+    ServiceUnavailableError,
+)
+_ALREADY_THERE: Final = 10077  # the server's code: the queue has this call
+
+
+@frozen(kw_only=True)
+class Record:
+    """What is stored of a call: in the work queue with its request, and by its id with its answer.
+
+    Attributes:
+        inbox: The beginning of the subjects of the caller that has sent it.
+        of: Identifies what it does, for whom.
+        again: Whether it may run again if its worker dies.
+        run: The id of the run that has claimed it; empty if none has, or its caller has withdrawn it.
+        worker: The subject of the worker that runs it.
+        blob: What `data` is stored as, where it is too long for a message.
+        data: The request or the answer; `None` for none.
+        revision: The number of what is stored by its id.
+    """
+
+    inbox: str
+    of: str
+    again: bool = False
+    run: str = ""
+    worker: str = ""
+    blob: str = ""
+    data: bytes | None = field(default=None, repr=False)
+    revision: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the call has an answer."""
+        return bool(self.run) and (self.data is not None or bool(self.blob))
+
+    @classmethod
+    def read(cls, data: bytes, revision: int = 0) -> Record:
+        """A record from the bytes of `write`, which anybody may have sent.
+
+        Raises:
+            ValueError: They are none.
+        """
+        head, end, rest = data.partition(b"\n")
+        members: Any = json.loads(head)
+        if not is_array(members) or [*map(type, members)] != _MEMBERS:
+            raise ValueError("it is not a record of a call")
+        return cls(**dict(zip(_NAMES, members, strict=True)), data=rest if end else None, revision=revision)
+
+    def write(self) -> bytes:
+        """The record as bytes."""
+        head = json.dumps([getattr(self, name) for name in _NAMES], separators=(",", ":")).encode()
+        return head if self.data is None else b"%b\n%b" % (head, self.data)
+
+
+_NAMES: Final = ("inbox", "of", "again", "run", "worker", "blob")
+_MEMBERS: Final = [str, str, bool, str, str, str]
+
+
+class Store:
+    """What JetStream stores for one prefix.
+
+    Args:
+        client: The client.
+        settings: The settings.
+    """
+
+    def __init__(self, client: Client, settings: NatsSettings) -> None:
+        self._js: Final[Any] = client.jetstream()  # pyright: ignore[reportUnknownMemberType]
+        self._most: Final = client.max_payload - 1_024  # the rest is for the head, and what a client adds
+        self._settings: Final = settings
+        self._stream: Final = f"{settings.prefix}-calls"
+        self._records: KeyValue
+        self._blobs: ObjectStore
+        self._nuid: Final = NUID()
+
+    async def open(self) -> None:
+        """Creates what isn't there yet.
+
+        Raises:
+            Error: There is no JetStream, or it has something else of this name.
+        """
+        prefix, keep = self._settings.prefix, self._settings.keep
+        queue = StreamConfig(
+            name=self._stream,
+            subjects=[f"{prefix}.queue.*.*"],
+            retention=RetentionPolicy.WORK_QUEUE,
+            max_age=keep,
+            max_msgs_per_subject=1,  # a call is there once
+            discard=DiscardPolicy.NEW,
+            discard_new_per_subject=True,
+        )
+        await self._js.add_stream(queue)
+        self._records = await self._js.create_key_value(KeyValueConfig(bucket=f"{prefix}-results", ttl=keep))
+        self._blobs = await self._js.create_object_store(f"{prefix}-blobs", ObjectStoreConfig(ttl=keep))
+
+    async def consumer(self, queue: str) -> None:
+        """Creates what hands out the calls of a queue."""
+        config = ConsumerConfig(
+            durable_name=queue,
+            filter_subject=f"{self._settings.prefix}.queue.{queue}.*",
+            ack_wait=self._settings.dead_after,
+            max_ack_pending=-1,
+        )
+        await self._js.add_consumer(self._stream, config)
+
+    async def taking(self, queue: str) -> JetStreamContext.PullSubscription:
+        """What takes calls from a queue."""
+        return await self._js.pull_subscribe_bind(queue, self._stream)
+
+    async def lengths(self) -> dict[str, int]:
+        """How many calls wait in each queue."""
+        found = await self._js.consumers_info(self._stream)
+        return {info.name: info.num_pending or 0 for info in found}
+
+    async def send(self, queue: str, id_: str, record: Record) -> bool:
+        """Puts a call into a queue; gives whether it wasn't there."""
+        try:
+            await self._js.publish(self._subject(queue, id_), (await self._fit(record)).write())
+        except APIError as error:
+            if error.err_code == _ALREADY_THERE:
+                return False
+            raise
+        return True
+
+    async def withdraw(self, queue: str, id_: str, record: Record) -> bool:
+        """Takes a call back that no worker has claimed; gives whether that was so."""
+        found = await self.claim(id_, attrs.evolve(record, data=None))
+        if found is not None:
+            return False
+        await self._js.purge_stream(self._stream, subject=self._subject(queue, id_))
+        return True
+
+    async def find(self, id_: str) -> Record | None:
+        """What is stored of a call by its id, or `None`."""
+        with suppress(KeyNotFoundError):
+            entry = await self._records.get(id_)
+            return Record.read(entry.value or b"", entry.revision or 0)
+        return None
+
+    async def claim(self, id_: str, record: Record, over: Record | None = None) -> Record | None:
+        """Stores by its id that a call is run, or withdrawn.
+
+        Args:
+            id_: The call's id.
+            record: What is stored.
+            over: What may be there; that a caller has withdrawn it always may.
+
+        Returns:
+            `None`, or what is there instead.
+        """
+        while True:
+            try:
+                if over is None:
+                    await self._records.create(id_, record.write())
+                else:
+                    await self._records.update(id_, record.write(), over.revision)
+            except KeyWrongLastSequenceError:
+                over = await self.find(id_)
+            else:
+                return None
+            if over is not None and (over.run, over.inbox) == (record.run, record.inbox):
+                return None  # an earlier try, whose acknowledgement was lost
+            if over is not None and (over.run or over.inbox == record.inbox):
+                return over
+
+    async def finish(self, id_: str, record: Record) -> None:
+        """Stores the answer of a call by its id."""
+        await self._records.put(id_, (await self._fit(record)).write())
+
+    async def load(self, record: Record) -> bytes:
+        """The data of a record.
+
+        Raises:
+            ValueError: It is missing, or was changed.
+        """
+        if not record.blob:
+            return record.data or b""
+        try:
+            async with asyncio.timeout(_BLOB_SECONDS):
+                found = (await self._blobs.get(record.blob)).data or b""
+        except (Error, TimeoutError) as error:
+            raise ValueError(f"what was stored for it can't be read ({type(error).__name__})") from None
+        if sha256(found).hexdigest() != record.blob.partition("-")[0]:
+            raise ValueError("what was stored for it was changed")
+        return found
+
+    async def _fit(self, record: Record) -> Record:
+        """The record, with its data stored apart if it is too long for a message."""
+        if record.data is None or len(record.data) <= self._most:
+            return record
+        name = f"{sha256(record.data).hexdigest()}-{self._nuid.next().decode()}"
+        await self._blobs.put(name, record.data)
+        return attrs.evolve(record, blob=name, data=None)
+
+    def _subject(self, queue: str, id_: str) -> str:
+        return f"{self._settings.prefix}.queue.{queue}.{id_}"
+
+
+async def lasting(operation: Callable[[], Awaitable[T]], seconds: float = _LONGEST_SECONDS) -> T:
+    """Tries an operation again while the server is away.
+
+    Raises:
+        Error: It still is.
+    """
+    until = asyncio.get_running_loop().time() + seconds
+    while True:
+        try:
+            return await operation()
+        except _AWAY:
+            if asyncio.get_running_loop().time() >= until:
+                raise
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
+def id_of(key: str) -> str:
+    """The id of a call with this key, of the characters that subjects may have."""
+    return sha256(key.encode()).hexdigest()

@@ -1,0 +1,174 @@
+"""Both executors over a real server: the checks of executors, and what happens where a side is missing."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from nats_running import KINDS, PATIENCE, Server, WorkerProcess
+
+from pegboard import Permissions, Policy, ReadonlyContext, ToolRegistry, tool_of
+from pegboard.execution import LocalExecutor
+from pegboard.testing import EXECUTOR_TOOLS, check_executor, executors as suite
+from pegboard.worker import Worker
+from pegboard_nats import NatsExecutor
+
+both = pytest.mark.parametrize("kind", KINDS)
+ANN = ReadonlyContext(user="ann", session="s", message="m")
+
+
+def worker(**options):
+    """A worker in this process."""
+    return Worker(LocalExecutor(EXECUTOR_TOOLS, permissions=Permissions(mode="bypass")), **options)
+
+
+@asynccontextmanager
+async def calling(executor, **policy):
+    """A registry whose tools run in this executor."""
+    async with ToolRegistry() as registry:
+        for each in EXECUTOR_TOOLS:
+            changed = {"executor": "far", "timeout": PATIENCE, **policy}
+            registry.register(tool_of(each).evolve(policy=Policy(**changed)))
+        registry.add("executors", "far", executor)
+        yield registry
+
+
+async def until_there(file):
+    """Waits until a tool has written to a file."""
+    async with asyncio.timeout(PATIENCE):
+        while not file.exists():  # noqa: ASYNC110  another process writes it
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.slow
+@both
+async def test_it_passes_the_checks_of_executors(kind, server):
+    settings = {"servers": server.url, "prefix": f"checks-{kind}", "synced": True, "wait": 5}
+    process = WorkerProcess(kind, settings, max_concurrency=8).wait()
+
+    @asynccontextmanager
+    async def start():
+        executor = KINDS[kind](server.settings(prefix=f"checks-{kind}"))
+        yield executor
+        await executor.aclose()
+
+    skip = {"a_dying_worker_is_reported": "the worker runs the tools in its own process"}
+    await check_executor(start, remote=True, durable=kind == "jetstream", skip=skip)
+    assert process.kill(15) == 0
+
+
+@both
+async def test_a_call_runs_on_a_worker_of_its_queue(kind, server, serving):
+    settings = server.settings(prefix=f"queues-{kind}")
+    async with (
+        serving(KINDS[kind](settings), worker(queue="texts")),
+        calling(KINDS[kind](settings), queue="texts") as registry,
+    ):
+        assert (await registry.call("check_add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+
+
+@both
+async def test_without_a_worker_of_its_queue_a_call_is_not_run(kind, server):
+    executor = KINDS[kind](server.settings(prefix=f"alone-{kind}", wait=0.3))
+    async with calling(executor, queue="texts") as registry:
+        result = await registry.call("check_add", {"a": 1, "b": 2})
+    assert result.kind == "not_executed"
+    assert "from the queue 'texts'" in result.text or "listens to the queue 'texts'" in result.text
+
+
+async def test_a_call_that_was_given_up_is_not_run_by_a_worker_that_comes_later(server, serving, tmp_path):
+    settings, file = server.settings(prefix="late", wait=0.3), tmp_path / "effects"
+    arguments = {"a": 1, "b": 2, "file": str(file)}
+    async with calling(KINDS["jetstream"](settings)) as registry:
+        assert (await registry.call("check_add", arguments)).kind == "not_executed"
+        async with serving(KINDS["jetstream"](settings), worker()):
+            assert (await registry.call("check_add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+    assert not file.exists()
+
+
+@both
+async def test_status_lists_workers_with_what_they_run_and_what_waits(kind, server, serving, tmp_path):
+    executor = KINDS[kind](server.settings(prefix=f"status-{kind}"))
+    async with (
+        serving(KINDS[kind](executor.settings), worker(name="w", max_concurrency=1)),
+        calling(executor) as registry,
+    ):
+        file = tmp_path / "effects"
+        endless = asyncio.create_task(registry.call("check_endless", {"file": str(file)}, ANN, call_id="toolu_1"))
+        await until_there(file)
+        async with asyncio.timeout(PATIENCE):
+            waiting = asyncio.create_task(registry.call("check_add", {"a": 1, "b": 2}))
+            while not (status := await executor.status()).queues.get("default"):
+                pass
+        (found,) = status.workers
+        assert (found.name, found.queue, found.max_concurrency) == ("w", "default", 1)
+        assert dict(found.running) == {"toolu_1": "check_endless"}
+        assert status.queues == {"default": 1}
+        endless.cancel()
+        assert (await waiting).structured_content == {"result": 3}
+
+
+async def test_a_worker_that_has_too_much_to_do_refuses_what_has_waited_too_long(server, serving, tmp_path):
+    executor = NatsExecutor(server.settings(prefix="busy", wait=1))
+    async with serving(NatsExecutor(executor.settings), worker(max_concurrency=1)), calling(executor) as registry:
+        file = tmp_path / "effects"
+        endless = asyncio.create_task(registry.call("check_endless", {"file": str(file)}))
+        await until_there(file)
+        result = await registry.call("check_add", {"a": 1, "b": 2})
+        endless.cancel()
+    assert (result.kind, "its worker was busy" in result.text) == ("not_executed", True)
+
+
+@pytest.mark.slow
+async def test_the_outcome_of_a_call_whose_worker_is_killed_is_unknown(server, tmp_path):
+    executor = NatsExecutor(server.settings(prefix="killed"))
+    process = WorkerProcess("nats", {"servers": server.url, "prefix": "killed"}).wait()
+    async with calling(executor) as registry:
+        file = tmp_path / "effects"
+        call = asyncio.create_task(registry.call("check_endless", {"file": str(file)}))
+        await until_there(file)
+        async with asyncio.timeout(PATIENCE):
+            process.kill()
+            assert (await call).kind == "unknown_outcome"
+
+
+async def test_a_result_that_is_longer_than_the_server_passes_on_is_refused_or_stored_apart(server, serving):
+    for kind, wanted in (("nats", "limit"), ("jetstream", None)):
+        settings = server.settings(prefix=f"long-{kind}")
+        async with serving(KINDS[kind](settings), worker()), calling(KINDS[kind](settings)) as registry:
+            result = await registry.call("check_large", {"length": 3 << 20})
+            assert result.kind == wanted
+            added = await registry.call("check_add", {"a": 1, "b": 2, "file": "x" * (2 << 20)})
+            assert added.kind == ("limit" if wanted else "tool_failure")  # the file's name is too long for the system
+
+
+async def test_another_login_is_refused_and_not_shown(tmp_path):
+    made = Server(tmp_path, "--user", "ann", "--pass", "right-one")
+    try:
+        for password, kind in (("right-one", None), ("wrong-one", "not_executed")):
+            executor = NatsExecutor(made.settings(user="ann", password=password, wait=2))
+            serving = asyncio.create_task(
+                NatsExecutor(made.settings(user="ann", password="right-one")).serve(one := worker())
+            )
+            async with calling(executor) as registry:
+                result = await registry.call("check_add", {"a": 1, "b": 2})
+            one.stopping.set()
+            await serving
+            assert result.kind == kind, result
+            assert "wrong-one" not in f"{result.detail}{result.text}"
+    finally:
+        made.kill()
+
+
+@both
+def test_each_loop_has_a_connection_that_is_closed_with_it(kind, server):
+    """As warnings are errors, a connection that is left open would fail this."""
+    executor = KINDS[kind](server.settings(prefix=f"loops-{kind}"))
+    process = WorkerProcess(kind, {"servers": server.url, "prefix": f"loops-{kind}", "synced": True}).wait()
+    registry = ToolRegistry()
+    registry.register(tool_of(suite.check_add).evolve(policy=Policy(executor="far")))
+    registry.add("executors", "far", executor)
+    for _ in range(3):
+        assert registry.call_sync("check_add", {"a": 1, "b": 2}).structured_content == {"result": 3}
+    assert process.kill(15) == 0

@@ -1,0 +1,66 @@
+"""The plugin's hook, its settings, and what they show of a login."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+import pytest
+
+from pegboard import ToolRegistry, register_plugin, tool
+from pegboard.testing import check_plugin
+from pegboard_nats import NatsExecutor, NatsSettings, plugin
+
+
+@tool(executor="nats")
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def test_the_plugin_fulfils_the_contract():
+    check_plugin("nats")
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause"),
+    [
+        ({"server": "x"}, "plugins.nats.server: unknown key. Did you mean 'servers'"),
+        ({"wait": 0}, "wait must be a number above 0, got 0"),
+        ({"prefix": "a.b"}, "prefix must be 1 to 32 letters, digits, '-' and '_', got 'a.b'"),
+        ({"servers": [1]}, "servers"),
+    ],
+)
+def test_wrong_settings_are_named(settings, cause):
+    assert cause in str(register_plugin(ToolRegistry(), plugin, "nats", settings=settings))
+
+
+def test_a_login_is_neither_in_a_repr_nor_in_an_address():
+    settings = NatsSettings(servers=["nats://ann:secret1@a:1", "tls://b:2"], password="secret2", token="secret3")
+    assert "secret" not in f"{settings!r}{settings.where}"
+    assert settings.where == "nats://a:1, tls://b:2"
+
+
+def test_settings_of_tls_become_a_context(tmp_path):
+    assert isinstance(NatsSettings(tls=True).options()["tls"], ssl.SSLContext)
+    assert "tls" not in NatsSettings().options()
+    (tmp_path / "ca.pem").write_text("none")
+    with pytest.raises(OSError, match=r"."):
+        NatsSettings(tls_ca=f"{tmp_path}/ca.pem").options()
+
+
+def test_a_server_that_is_not_there_is_named_without_the_login_and_nothing_runs():
+    async def main():
+        async with ToolRegistry() as registry:
+            registry.register(add)
+            settings = NatsSettings(servers="nats://ann:secret1@127.0.0.1:1", wait=0.2)
+            registry.add("executors", "nats", NatsExecutor(settings))
+            return await registry.call("add", {"a": 1, "b": 2})
+
+    result = asyncio.run(main())
+    assert (result.kind, result.text) == (
+        "not_executed",
+        "add was not run: the server of its workers can't be reached.",
+    )
+    assert "NATS at nats://127.0.0.1:1 can't be reached: ConnectionRefusedError" in result.detail
+    assert "secret1" not in result.detail
