@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-import attrs
 from nats.aio.client import Client
 
 from pegboard.json import is_object
-from pegboard.schema.converter import read_record
 from pegboard.worker import ExecutorStatus, Worker, WorkerInfo
 from pegboard_nats.connection import subscribe
 
@@ -24,7 +22,7 @@ def report_of(worker: Worker, taken: int) -> bytes:
     calls = worker.running.items()
     running = {request.call_id or request.key or f"{number}": request.tool for number, request in calls}
     info = WorkerInfo(name=worker.name, queue=worker.queue, max_concurrency=worker.max_concurrency, running=running)
-    return json.dumps({"worker": attrs.asdict(info), "waiting": taken - len(calls)}).encode()
+    return json.dumps({"worker": info.to_json(), "waiting": taken - len(calls)}).encode()
 
 
 async def status_of(client: Client, prefix: str, lengths: Mapping[str, int] | None = None) -> ExecutorStatus:
@@ -44,7 +42,7 @@ async def status_of(client: Client, prefix: str, lengths: Mapping[str, int] | No
             async for message in found.messages:
                 with suppress(ValueError):
                     data: Any = json.loads(message.data)
-                    worker = read_record(WorkerInfo, data["worker"] if is_object(data) else None, "worker")
+                    worker = WorkerInfo.from_json(data["worker"] if is_object(data) else None)
                     workers.append(worker)
                     if lengths is None and isinstance(data["waiting"], int):
                         waiting[worker.queue] = waiting.get(worker.queue, 0) + data["waiting"]
