@@ -16,6 +16,7 @@ import pytest
 
 from pegboard_temporal import Settings, TemporalExecutor
 
+sys.path.insert(0, str(Path(__file__).parent))  # `lasting_tools`, `caller_program`
 WORKER = Path(__file__).with_name("worker_program.py")
 PATIENCE = {"heartbeat": 6.0, "wait": 120.0}  # seconds; a busy machine's server answers late
 
@@ -49,8 +50,8 @@ class Server:
 class Workers:
     """Worker processes of one server; one that dies is replaced while they are kept."""
 
-    def __init__(self, server, *options):
-        self.command = [sys.executable, str(WORKER), server.address, *options]
+    def __init__(self, server, queue="default", heartbeat=6.0, *options):
+        self.command = [sys.executable, str(WORKER), server.address, queue, f"{heartbeat}", *options]
 
     @contextlib.contextmanager
     def kept(self):

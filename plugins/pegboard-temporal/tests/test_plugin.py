@@ -34,7 +34,7 @@ def test_loading_and_listing_import_no_client():
         ({"adress": "a:1"}, "plugins.temporal.adress: unknown key. Did you mean 'address'?"),
         ({"wait": 0}, "wait must be a number of at least 0.1, got 0"),
         ({"heartbeat": float("nan")}, "heartbeat must be a number of at least 1, got nan"),
-        ({"queue": ".."}, "a queue's name has 1 to 64 letters"),
+        ({"queue": ".."}, "queue must be 1 to 64 of A-Z, a-z, 0-9, '_' and '-', got '..'"),
         ({"tls": {"cret": "a.pem"}}, "tls.cret: unknown key. Did you mean 'cert'?"),
         ({"tls": "yes"}, "tls must be true, or a table of texts"),
         ({"api_key": ["secret-key"]}, "api_key must be text"),

@@ -26,11 +26,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from pegboard.errors import FatalToolError
 from pegboard.execution import ExecutionResponse, ExecutorCall
 from pegboard.json import strict_json
-from pegboard.worker import Codec, SentCall, Wire, Worker, read_response
+from pegboard.worker import Codec, ExecutorStatus, SentCall, Wire, Worker, read_response
 from pegboard_temporal.link import Link
 from pegboard_temporal.payloads import Payloads
-from pegboard_temporal.serving import beating, queue_of, serve
+from pegboard_temporal.serving import PREFIX, beating, serve
 from pegboard_temporal.settings import Settings
+from pegboard_temporal.status import read_status
 
 _LONGEST: Final = timedelta(days=30)
 """For an activity; Temporal's limits can't stop while the user is asked, so the worker keeps the tool's own."""
@@ -144,6 +145,14 @@ class TemporalExecutor:
         """
         await serve(self.settings, self.wire, self.payloads, worker)
 
+    async def status(self) -> ExecutorStatus:
+        """The workers, the queues and the running calls.
+
+        Raises:
+            ConnectionError: The server can't be reached, or refuses.
+        """
+        return await self._opened().run(partial(read_status, self.settings.queue))
+
     async def aclose(self) -> None:
         """Cancels the calls that run, and ends the connection."""
         link, self._link = self._link, None
@@ -175,7 +184,7 @@ class TemporalExecutor:
         may_repeat = tool.spec.annotations.idempotent_hint is True and tool.origin.trusted
         options: Any = {
             "args": [args[0], await self.payloads.write(args[1], key)],
-            "task_queue": queue_of(call.request.queue or self.settings.queue),
+            "task_queue": f"{PREFIX}{call.request.queue or self.settings.queue}",
             "result_type": RawValue,
             "schedule_to_start_timeout": timedelta(seconds=self.settings.wait),
             "start_to_close_timeout": _LONGEST,

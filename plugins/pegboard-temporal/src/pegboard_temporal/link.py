@@ -105,7 +105,7 @@ class Link:
 
     settings: Settings
     answer: Activity
-    queue: str = field(factory=lambda: f"pegboard-caller-{uuid4().hex}")
+    queue: str = field(factory=lambda: f"pegboard.caller.{uuid4().hex}")
     is_open: bool = True
     _ready: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = field(factory=Future[Any], init=False)
     _thread: threading.Thread = field(init=False)

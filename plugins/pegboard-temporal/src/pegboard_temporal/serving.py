@@ -27,12 +27,9 @@ from pegboard_temporal.settings import Settings
 _ANSWER_SECONDS: Final = 20.0  # in which a caller has to take a message
 _MOST_AT_ONCE: Final = 64  # events in one message
 _PAUSE: Final = 0.2  # seconds between messages with events: each is an activity
+PREFIX: Final = "pegboard-"
+"""Of Temporal's names of queues."""
 _LONGEST: Final = timedelta(days=30)  # until the user has answered, and a call that runs has ended
-
-
-def queue_of(name: str) -> str:
-    """Temporal's name of a queue."""
-    return f"pegboard-{name}"
 
 
 async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Worker) -> None:
@@ -54,7 +51,7 @@ async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Work
 
     serving = new_worker(
         client,
-        queue_of(worker.queue),
+        f"{PREFIX}{worker.queue}",
         run,
         max_concurrent_activities=worker.max_concurrency,
         graceful_shutdown_timeout=_LONGEST,
