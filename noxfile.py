@@ -213,6 +213,14 @@ def torture(session: nox.Session) -> None:
     session.run("registry", "torture", "--all", silent=not session.posargs)
 
 
+@nox.session(default=False)
+def executors(session: nox.Session) -> None:
+    """All that `check_executor` checks, of each executor: of those that need a server, CI tries a part."""
+    install_checkout(session, "test")
+    folders = [f"plugins/pegboard-{name}" for name in ("nats", "processes", "temporal")]
+    session.run("pytest", "-m", "", *(session.posargs or folders), env={"PEGBOARD_EXECUTORS": "all"})
+
+
 @nox.session
 def wheels(session: nox.Session) -> None:
     """README's first command in an empty virtual environment, from built wheels."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -17,11 +18,13 @@ from pegboard_temporal import Settings, TemporalExecutor
 CONTEXT = ReadonlyContext(user="ann", session="s", message="m")
 
 
-def registry_for(address: str, queue: str, **settings: object) -> ToolRegistry:
+def registry_for(
+    address: str, queue: str, make: type[TemporalExecutor] = TemporalExecutor, **settings: Any
+) -> ToolRegistry:
     """A registry whose tools run by Temporal."""
     registry = ToolRegistry()
     registry.register(*(tool_of(each).evolve(policy=Policy(executor="temporal")) for each in TOOLS))
-    registry.add("executors", "temporal", TemporalExecutor(Settings(address=address, queue=queue, **settings)))  # pyright: ignore[reportArgumentType]
+    registry.add("executors", "temporal", make(Settings(address=address, queue=queue, **settings)))
     return registry
 
 

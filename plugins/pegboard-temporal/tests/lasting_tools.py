@@ -34,4 +34,23 @@ async def hold_again(file: str, release: str) -> str:
     return await _hold(file, release)
 
 
-TOOLS = (hold, hold_again)
+async def _work(file, seconds):
+    note(file, "started")
+    await asyncio.sleep(seconds)
+    note(file, "ended")
+    return "done"
+
+
+@tool
+async def work(file: str, seconds: float) -> str:
+    """Takes a while."""
+    return await _work(file, seconds)
+
+
+@tool(idempotent=True)
+async def work_again(file: str, seconds: float) -> str:
+    """Takes a while; may run again."""
+    return await _work(file, seconds)
+
+
+TOOLS = (hold, hold_again, work, work_again)
