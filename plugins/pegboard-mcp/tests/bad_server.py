@@ -30,6 +30,8 @@ BAD_TOOLS = [
     {"name": "list_schema", "inputSchema": []},
     {"name": "header", "inputSchema": {"type": "object", "properties": {"a": {"type": "array", "x-mcp-header": "A"}}}},
     {"name": "wrong_type", "inputSchema": {"type": "nothing"}},
+    {"name": "list_properties", "inputSchema": {"type": "object", "properties": []}},
+    {"name": "null_property", "inputSchema": {"type": "object", "properties": {"a": None}}},
     {"name": "number_text", "description": 3, "inputSchema": ANY},
     {"name": "hints", "inputSchema": ANY, "annotations": {"readOnlyHint": "yes"}},
     {"name": "large", "description": "x" * 600_000, "inputSchema": ANY},

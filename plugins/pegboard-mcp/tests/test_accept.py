@@ -72,7 +72,7 @@ def test_what_was_accepted_on_first_use_is_shown_until_the_user_accepts_or_refus
     registry("mcp", "test")
     listed = registry("mcp")
     assert "2 tools accepted on first use" in listed
-    assert "review what was accepted on first use: registry mcp accept real" in listed
+    assert "review what was accepted on first use: run 'registry mcp accept real'" in listed
     shown = registry("mcp", "accept", "real", code=1, answer="n\n")
     assert ('echo:\n{\n  "name": "echo",\n  "description": "Echoes.",' in shown, "unchanged since" in shown) == (
         True,

@@ -33,7 +33,8 @@ def test_a_damaged_file_accepts_no_tool(tmp_path, damage):
     registry.register(mcp_toolset("notes", command="/nowhere", accepted=str(path)))
     resolved = asyncio.run(registry.resolve())
     assert resolved.names == ()
-    assert ["accept it anew" in problem.cause for problem in resolved.problems] == [True]
+    words = "accept it anew: run 'registry mcp accept notes'"
+    assert [words in problem.cause for problem in resolved.problems] == [True]
 
 
 async def offered(tmp_path, *listed, **settings):

@@ -210,9 +210,10 @@ async def test_one_bad_tool_costs_one_tool():
         assert "\x1b" not in offered.get(names["es\x1b[31mcape\u202e"]).spec.description
         problems = " ".join(str(problem) for problem in offered.problems)
         bad = ("remote", "deep", "hidden", "any_text", "list_schema", "header", "wrong_type", "number_text", "hints")
+        bad += ("list_properties", "null_property")
         for name in bad:
             assert f"tool {name!r}" in problems or f"tool 'bad__{name}'" in problems
-        assert "tool 13 of its list has no name" in problems
+        assert "tool 15 of its list has no name" in problems
         assert "tool 'twice': listed twice with different definitions; the first is used" in problems
         assert "tool 'a b/c'" not in problems  # listed twice with one definition
         assert (await called(registry, names["a b/c"])).text == "hi"
@@ -228,6 +229,9 @@ async def test_an_invalid_result_is_an_error_result(fault):
 
 CONTENT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[%s]}}'
 TEXT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"%s"}]}}'
+IMAGE = CONTENT.replace(
+    "[%s]", '[{"type":"image","data":"iVBORw0KGgo=","mimeType":"image/png"}],"structuredContent":%s'
+)
 
 
 @pytest.mark.parametrize(
@@ -252,6 +256,14 @@ TEXT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"%s"
         ('{"id":ID,"jsonrpc":"2.0","error":{"code":1}}', "invalid_output", "its answer can't be read"),
         (CONTENT % '{"type":"hologram","data":"?"},{"type":"text","text":"b"}', None, "unknown type 'hologram')\nb"),
         (CONTENT % '{"type":"error","text":"no such note"}', None, "no such note"),
+        ("\x1b[32m> " + TEXT % "a", None, "a"),
+        ('{"level":30,"id":ID,"msg":"done"}\n' + TEXT % "a", None, "a"),
+        (
+            '{"id":ID,"jsonrpc":"2.0","result":{"content":null,"isError":null,"structuredContent":{"a":1}}}',
+            None,
+            '{"a":1}',
+        ),
+        (IMAGE % '{"a":[1]}', None, '{"a":[1]}'),
     ],
 )
 async def test_an_odd_answer_is_read_or_refused_at_once(answer, kind, text):

@@ -84,7 +84,7 @@ def list_command(options: Options, *, as_json: bool, mcp_config: str | None) -> 
         accepted = Accepted.of(name, settings).read()
         state, hint = _state(settings, accepted)
         if hint is not None:
-            hints.setdefault(hint, hint.format(name))
+            hints.setdefault(hint, hint.replace("{0}", name))
         rows.append((name, state, one_line(str(settings))))
         tools = [] if accepted is None else sorted(accepted.tools)
         data.append({"name": name, "accepted": state, "tools": tools, "reachedBy": str(settings)})
@@ -110,9 +110,9 @@ def _state(settings: ServerSettings, accepted: Definitions | None) -> tuple[str,
         )
     state = f"{count_text(len(accepted.tools), 'tool')} accepted"
     if accepted.problems:
-        return "held back", f"{{0}}: {accepted.problems[0][1]}: registry mcp accept {{0}}"
+        return "held back", f"{{0}}: {accepted.problems[0][1]}: run 'registry mcp accept {{0}}'"
     if accepted.is_unseen:
-        return f"{state} on first use", "review what was accepted on first use: registry mcp accept {0}"
+        return f"{state} on first use", "review what was accepted on first use: run 'registry mcp accept {0}'"
     return state, None
 
 

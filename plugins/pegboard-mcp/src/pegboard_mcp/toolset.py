@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import evolve, field, frozen
 
 from pegboard import (
+    AudioContent,
+    ImageContent,
+    LinkContent,
     Problem,
     ReadonlyContext,
     TextContent,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 _SLOW_SECONDS: Final = 0.2
 _MOST_ERROR: Final = 2_000
 _MOST_PROBLEMS: Final = 20
+_MEDIA: Final = (ImageContent, AudioContent, LinkContent)  # they say nothing of the data beside them
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 
 
@@ -280,10 +284,11 @@ class McpToolset(ToolsetBase):
                 words = " and ".join(repr(visible(tool.spec.original_name or tool.name)[:80]) for tool in same)
                 text = f"{words} are held back: both would be called {name!r} (rename or exclude one of them)"
                 problems.append(Problem(text, name))
+        hint = f": run 'registry mcp accept {self.name}'"
+        unread = [] if self._accepted is None else self._accepted.problems
         for name, cause in known.offered.problems:
             text = cause if name is None else f"tool {visible(name)[:80]!r}: {cause}"
-            problems.append(Problem(text, name))
-        hint = f": run 'registry mcp accept {self.name}'"
+            problems.append(Problem(f"{text}{hint}" if (name, cause) in unread else text, name))
         problems += [Problem(f"{cause}{hint}", name) for name, cause in known.changes.causes()]
         if len(problems) > _MOST_PROBLEMS:
             rest = f"{len(problems) - _MOST_PROBLEMS + 1:,} more problems{hint}"
@@ -435,10 +440,12 @@ def result_of(name: str, data: dict[str, Any]) -> ToolResult:
         result = ToolResult.from_json(data)
     except ValueError as error:
         return _unreadable(name, str(error))
-    if any(not isinstance(item, TextContent) or item.text.strip() for item in result.content):
+    data = result.structured_content
+    shown = [item for item in result.content if not isinstance(item, TextContent) or item.text.strip()]
+    if data is not None and all(isinstance(item, _MEDIA) for item in shown):
+        return evolve(result, content=[*shown, TextContent(json_text(data))] if shown else json_text(data))
+    if shown:
         return result
-    if result.structured_content is not None:
-        return evolve(result, content=json_text(result.structured_content))
     return evolve(result, content=f"{name} failed; the server gave no reason.") if result.is_error else result
 
 

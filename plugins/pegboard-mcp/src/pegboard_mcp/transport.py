@@ -112,11 +112,13 @@ class Inbox:
             raise BrokenServerError(f"it sent {MOST_AT_ONCE:,} messages, and more than {A_SECOND} a second")
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
             result = item.message.result
+            for key in [key for key, value in result.items() if value is None]:
+                del result[key]  # some servers write null for what they leave out, as in "isError"
             listed: Any = result.get("tools")
             if isinstance(listed, list):
                 self.definitions += listed
                 result["tools"] = _stubs(cast("list[Any]", listed))
-            if result.get("content") is None and result.keys() & {"structuredContent", "isError"}:
+            if "content" not in result and result.keys() & {"structuredContent", "isError"}:
                 result["content"] = []  # some servers leave it out
             elif isinstance(content := result.get("content"), list):
                 result["content"] = [_content_or_text(each) for each in cast("list[Any]", content)]
@@ -133,13 +135,16 @@ def _content_or_text(item: Any) -> Any:
 
 
 def _stubs(listed: list[Any]) -> list[dict[str, Any]]:
-    """The parts of each tool that the SDK needs: its name, and its schema for arguments in headers."""
+    """The parts of each tool that the SDK needs: its name, and its parameters, which may go into headers."""
     stubs: list[dict[str, Any]] = []
     for each in listed:
         facts = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
         if isinstance(name := facts.get("name"), str):
             with suppress(ValueError, RecursionError):
-                stubs.append({"name": name, "inputSchema": object_schema(facts.get("inputSchema"))})
+                given: Any = object_schema(facts.get("inputSchema")).get("properties")
+                table = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+                properties = {key: value for key, value in table.items() if isinstance(value, dict)}
+                stubs.append({"name": name, "inputSchema": {"type": "object", "properties": properties}})
     return stubs
 
 
@@ -335,23 +340,29 @@ def parsed(line: bytes) -> JSONRPCMessage | None:
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
-        pass
-    try:
-        return jsonrpc_message_adapter.validate_json(_repair(line), by_name=False)
-    except ValueError:
-        answer = _ANSWER.match(line) or _ANSWER_END.match(line)
-    if answer is None:
+        line = _NOISE.sub(b"", line, 1)
+    data: Any = None
+    with suppress(ValueError):
+        data = from_json(repaired := _repair(line))
+        if isinstance(data, dict) and not data.keys() & {"jsonrpc", "result", "error"}:
+            return None  # a log entry may have an id, too
+        with suppress(ValueError):
+            return jsonrpc_message_adapter.validate_json(repaired, by_name=False)
+    if (answer := _ANSWER.match(line) or _ANSWER_END.match(line)) is None:
         return None
     error = ErrorData(code=PARSE_ERROR, message=f"the server's answer isn't a JSON-RPC message: {line[:200]!r}")
-    with suppress(ValueError, LookupError, TypeError):
-        words: Any = from_json(_repair(line))["error"]  # some servers write just a text, or no code
+    with suppress(LookupError, TypeError):
+        words: Any = data["error"]  # some servers write just a text, or no code
         if isinstance(said := words if isinstance(words, str) else words["message"], str):
             error = ErrorData(code=INTERNAL_ERROR, message=said)
     return JSONRPCError(jsonrpc="2.0", id=json.loads(answer["id"]), error=error)
 
 
+_NOISE: Final = re.compile(rb'\A(?:\x1b\[[0-9;?]*[A-Za-z]|[^A-Za-z0-9{"\[])*+(?=\{)')
+"""Colours, the sign of a prompt and the like before a message; a line with words before it is a log entry."""
+
 _MEMBER: Final = rb'"(?!method")[^"\\]*"\s*:\s*(?:"[^"\\]*"|[^"{}\[\],\s]+)'  # one whose value is no object or list
-_BEFORE: Final = rb"[\s\[\xef\xbb\xbf]*\{\s*(?:" + _MEMBER + rb"\s*,\s*){0,5}"
+_BEFORE: Final = rb"[\s\[]*\{\s*(?:" + _MEMBER + rb"\s*,\s*){0,5}"
 _ID: Final = rb'"id"\s*:\s*(?P<id>"[ !#-\[\]-~]*"|-?(?:0|[1-9]\d{0,17}))(?:\.0+)?\s*'
 _ANSWER: Final = re.compile(_BEFORE + _ID + rb'(?:\}|,\s*(?!"(?:method|params)"))')
 _ANSWER_END: Final = re.compile(
