@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from itertools import groupby
+from typing import Final, Literal
 
 _BLANKS: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\ufffc\ufffd\U0001d159"
@@ -62,10 +63,24 @@ def printable(name: str) -> str:
 
 def confusable_key(text: str) -> str:
     """A text by its appearance: without hidden characters, normalized by NFKC, stripped."""
-    import unicodedata  # not needed for plain characters
+    from unicodedata import category  # not needed for plain characters
 
-    kept = (each for each in text if each not in _BLANKS and (each.isprintable() or unicodedata.category(each) == "Zs"))
-    return unicodedata.normalize("NFKC", "".join(kept)).strip()
+    kept = (each for each in text if each not in _BLANKS and (each.isprintable() or category(each) == "Zs"))
+    return normalized("NFKC", "".join(kept)).strip()
+
+
+_ODD: Final = re.compile(r"[^\0-\x7f\w]{256,}")
+
+
+def normalized(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
+    """A text in a Unicode normal form; as it is if more than 255 marks follow each other, as in no name.
+
+    Python takes quadratic time to sort them, in which no other thread of the process runs: minutes for 100,000.
+    """
+    from unicodedata import combining, normalize
+
+    runs = (run for odd in _ODD.finditer(text) for is_mark, run in groupby(map(combining, odd[0]), bool) if is_mark)
+    return text if any(sum(1 for _ in run) > 255 for run in runs) else normalize(form, text)
 
 
 def _escape(character: str) -> str:

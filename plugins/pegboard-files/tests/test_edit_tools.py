@@ -711,3 +711,12 @@ def test_in_a_turn_the_name_of_the_model_itself_counts(top):
     asyncio.run(run_turn(model, "hello", with_plugin(top)))
     assert "apply_patch" in model.requests[0].tools
     assert "edit_file" not in model.requests[0].tools
+
+
+def test_behind_an_excerpt_that_a_model_may_copy_the_end_of_an_error_has_its_own_line(write, call):
+    write({"a": "total = 0\n"})
+    for text in (
+        call("apply_patch", input="*** Begin Patch\n*** Update File: a\n-totals = 0\n+x\n*** End Patch").text,
+        call("multi_edit", path="a", edits=[{"old_string": "totals = 0", "new_string": each} for each in "xy"]).text,
+    ):
+        assert text.splitlines()[-2:] == ["total = 0", "Nothing was changed."]

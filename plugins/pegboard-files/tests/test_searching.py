@@ -135,6 +135,13 @@ def test_where_ascii_escapes_may_miss_letters_a_note_says_so(write, files, patte
     assert (r"\w, \d and \b match ASCII only" in note) is is_noted
 
 
+@pytest.mark.parametrize(("content", "is_noted"), [("café\n", True), ("caf é\nx\n", True), ("é\ncaf\n", False)])
+def test_the_note_on_ascii_escapes_comes_where_a_line_that_matches_has_other_letters(write, files, content, is_noted):
+    write({"a": content})
+    answer = files.grep(r"caf\b").structured_content
+    assert (bool(answer["matches"]), "match ASCII only" in answer["note"]) == (True, is_noted)
+
+
 def test_an_escaped_backslash_before_an_n_is_no_line_end():
     assert matching(r"a\\n", "a\\n\n") == ["a\\n"]
     assert matching(r"a\n", "a\\n\n", literal=True) == ["a\\n"]

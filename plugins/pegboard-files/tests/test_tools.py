@@ -404,6 +404,9 @@ LARGE = {
     "NFD patch": lambda: ("e\u0301\n" * 40_000, *patch(*[" \u00e9"] * 40_000, *["+x"] * 40_000)),
     "lines of the patch": lambda: ("\u00e9l\u00e8ve du 1er\n" * 1_900_000, *patch("-nicht d\u00e2", "+x")),
     "similar long lines": lambda: (("w\u00f6rd " * 50 + "\n") * 200_000, *edit("w\u00f6rd " * 50 + "x")),
+    "marks": lambda: ("a" + "\u0301\u0323" * 100_000, *edit("\u0323b")),
+    "marks looked for": lambda: ("\u00e9", *edit("a" + "\u0301\u0323" * 100_000)),
+    "marks in a patch": lambda: ("\u00e9\n", *patch("-a" + "\u0301\u0323" * 100_000, "+x")),
     "grep": lambda: ("ab\n" * 20_000_000, "grep", {"pattern": "(a|b)*$", "mode": "counts"}),
 }
 

@@ -370,7 +370,7 @@ def plan_edit(state: FileState, edits: Sequence[Edit], deadline: Deadline) -> Pl
         except ToolError as error:
             if len(edits) == 1:
                 raise
-            raise ToolError(f"Edit {number} of {len(edits)}: {error.text} Nothing was changed.") from None
+            raise _nothing_changed(f"Edit {number} of {len(edits)}: {error.text}") from None
         text = evolve(text, text=done.text)
         lines += done.lines
     data = before.bytes_of(text.text, state.name)
@@ -427,7 +427,7 @@ class PatchRun:
             for each in patch:
                 self._apply(each)
         except ToolError as error:
-            raise ToolError(f"{error.text} Nothing was changed.") from None
+            raise _nothing_changed(error.text) from None
         changed = [file for file in self._files.values() if file.is_changed]
         if not changed:
             raise ToolError("The patch changes nothing: the files already have this content.")
@@ -488,6 +488,12 @@ class PatchRun:
             target.data, target.like = file.data, file.before
         if patch.move is not None or patch.kind == "delete":
             file.data = None
+
+
+def _nothing_changed(text: str) -> ToolError:
+    """An error that says so; behind an excerpt of a file on a line of its own, or a model would copy it, too."""
+    end = "\n" if "\n" in text else " "
+    return ToolError(f"{text}{end}Nothing was changed.")
 
 
 def _diff(before: FileState, after: bytes | None, name: str, deadline: Deadline) -> Diff:

@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final
-from unicodedata import is_normalized, normalize
+from unicodedata import is_normalized
 
 from attrs import frozen
 
 from pegboard import ToolError
+from pegboard.text import normalized
 from pegboard_files.root import Deadline
 from pegboard_files.text import SNIFFED_BYTES, BinaryFileError, mark_of
 
@@ -211,7 +212,7 @@ def _places_in_form(text: str, old: str, deadline: Deadline, *, everywhere: bool
     while begin < len(text):  # an ASCII character is never composed with those before it
         found = _ASCII_CHARACTER.search(text, begin + _BLOCK)
         end = found.start() if found else len(text)
-        forms.append(normalize("NFC", text[begin:end]))
+        forms.append(normalized("NFC", text[begin:end]))
         starts.append(begin := end)
         deadline.check("Looking for old_string")
     ends = list(accumulate(map(len, forms), initial=0))
@@ -221,7 +222,7 @@ def _places_in_form(text: str, old: str, deadline: Deadline, *, everywhere: bool
         inside = _length_before(text[starts[block] : starts[block + 1]], place - ends[block], deadline)
         return None if inside is None else starts[block] + inside
 
-    for places in _places("".join(forms), normalize("NFC", old), deadline, overlapping=not everywhere):
+    for places in _places("".join(forms), normalized("NFC", old), deadline, overlapping=not everywhere):
         start, end = map(offset, places)
         if start is not None and end is not None:
             yield start, end
@@ -232,12 +233,12 @@ def _length_before(text: str, length: int, deadline: Deadline) -> int | None:
 
     def form(end: int) -> str:
         deadline.check("Looking for old_string")
-        return normalize("NFC", text[:end])
+        return normalized("NFC", text[:end])
 
-    whole = normalize("NFC", text)
+    whole = normalized("NFC", text)
     at = bisect_left(range(len(text)), length, key=lambda end: len(form(end)))
     while at <= len(text) and len(start := form(at)) == length:
-        if start == whole[:length] and start + normalize("NFC", text[at:]) == whole:
+        if start == whole[:length] and start + normalized("NFC", text[at:]) == whole:
             return at
         at += 1
     return None  # it is inside of a character
@@ -248,9 +249,9 @@ _WORD: Final = re.compile(r"[\w\x80-\U0010ffff]+")
 
 def in_form_of(new: str, there: str) -> str:
     """A replacement in the normal form of the text in the file: its words stay as they are, other ones follow them."""
-    words = {normalize("NFC", word): word for word in _WORD.findall(there)}
+    words = {normalized("NFC", word): word for word in _WORD.findall(there)}
     form = "NFD" if is_normalized("NFD", there) else "NFC"
-    return _WORD.sub(lambda word: words.get(normalize("NFC", word[0])) or normalize(form, word[0]), new)
+    return _WORD.sub(lambda word: words.get(normalized("NFC", word[0])) or normalized(form, word[0]), new)
 
 
 def _with_endings(new: str, text: EditedText, start: int, end: int) -> str:

@@ -24,11 +24,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Final, Literal, TypeAlias
-from unicodedata import is_normalized, normalize
+from unicodedata import is_normalized
 
 from attrs import define, evolve, field, frozen
 
 from pegboard import ToolError
+from pegboard.text import normalized
 from pegboard_files.editing import MAX_SHOWN, EditedText, in_form_of, near_miss
 from pegboard_files.root import Deadline
 
@@ -247,10 +248,10 @@ _TYPOGRAPHIC: Final = str.maketrans(
 )
 _LEVELS: Final[tuple[Callable[[str], str], ...]] = (
     str,
-    partial(normalize, "NFC"),
-    lambda line: normalize("NFC", line.rstrip()),
-    lambda line: normalize("NFC", line.strip()),
-    lambda line: normalize("NFC", line.translate(_TYPOGRAPHIC)).strip(),
+    partial(normalized, "NFC"),
+    lambda line: normalized("NFC", line.rstrip()),
+    lambda line: normalized("NFC", line.strip()),
+    lambda line: normalized("NFC", line.translate(_TYPOGRAPHIC)).strip(),
 )
 _LOOKING: Final = "Looking for the lines of the patch"
 _MOST_HITS: Final = MAX_SHOWN + 1

@@ -16,13 +16,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeAlias, TypeVar
-from unicodedata import normalize
 
 from attrs import Factory, define, field, frozen
 
 from pegboard import ToolContext, ToolError
 from pegboard.errors import suggest
-from pegboard.text import printable
+from pegboard.text import normalized, printable
 
 _SHARE: Final = 0.9
 """The part of a call's own time limit that work may take, so that the results so far reach the model."""
@@ -541,9 +540,9 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
 
 def _by_shown_name(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
     """The one name that is shown as this component, or else equals it in another Unicode normal form."""
-    names, form = _names(root, parent), normalize("NFC", part)
+    names, form = _names(root, parent), normalized("NFC", part)
     same = [name for name in names if printable(name) == part] or [
-        name for name in names if not name.isascii() and normalize("NFC", name) == form
+        name for name in names if not name.isascii() and normalized("NFC", name) == form
     ]
     if len(same) == 1:
         return same[0]

@@ -122,7 +122,8 @@ def grep_note(walk: Walk, search: Search, pattern: str = "") -> str:
         notes += [f"No line matches in {search.searched:,} {_plural(search.searched, 'file')}.", _left_out(walk)]
     if search.binary:
         notes.append(f"{search.binary:,} binary {_plural(search.binary, 'file')} skipped.")
-    if is_ascii_only(pattern) and not (found and pattern.isascii()):
+    is_ascii = bool(found) and pattern.isascii() and all(match.text.isascii() for match in search.matches)
+    if is_ascii_only(pattern) and not is_ascii:
         notes.append(r"\w, \d and \b match ASCII only; \p{L} matches any letter.")
     return _joined(*notes, _unreadable(walk.unreadable + search.unreadable), _denied(walk))
 

@@ -440,10 +440,11 @@ def result_of(name: str, data: dict[str, Any]) -> ToolResult:
         result = ToolResult.from_json(data)
     except ValueError as error:
         return _unreadable(name, str(error))
-    data = result.structured_content
+    structured = result.structured_content
     shown = [item for item in result.content if not isinstance(item, TextContent) or item.text.strip()]
-    if data is not None and all(isinstance(item, _MEDIA) for item in shown):
-        return evolve(result, content=[*shown, TextContent(json_text(data))] if shown else json_text(data))
+    if structured is not None and all(isinstance(item, _MEDIA) for item in shown):
+        text = json_text(structured)
+        return evolve(result, content=[*shown, TextContent(text)] if shown else text)
     if shown:
         return result
     return evolve(result, content=f"{name} failed; the server gave no reason.") if result.is_error else result

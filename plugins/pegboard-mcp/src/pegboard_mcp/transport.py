@@ -143,8 +143,11 @@ def _stubs(listed: list[Any]) -> list[dict[str, Any]]:
             with suppress(ValueError, RecursionError):
                 given: Any = object_schema(facts.get("inputSchema")).get("properties")
                 table = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-                properties = {key: value for key, value in table.items() if isinstance(value, dict)}
-                stubs.append({"name": name, "inputSchema": {"type": "object", "properties": properties}})
+                schema = {
+                    "type": "object",
+                    "properties": {key: table[key] for key in table if type(table[key]) is dict},
+                }
+                stubs.append({"name": name, "inputSchema": schema})
     return stubs
 
 
@@ -341,18 +344,20 @@ def parsed(line: bytes) -> JSONRPCMessage | None:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         line = _NOISE.sub(b"", line, 1)
-    data: Any = None
+    facts: dict[str, Any] | None = None
     with suppress(ValueError):
-        data = from_json(repaired := _repair(line))
-        if isinstance(data, dict) and not data.keys() & {"jsonrpc", "result", "error"}:
-            return None  # a log entry may have an id, too
+        data: Any = from_json(repaired := _repair(line))
+        if isinstance(data, dict):
+            facts = cast("dict[str, Any]", data)
+            if not facts.keys() & {"jsonrpc", "result", "error"}:
+                return None  # a log entry may have an id, too
         with suppress(ValueError):
             return jsonrpc_message_adapter.validate_json(repaired, by_name=False)
     if (answer := _ANSWER.match(line) or _ANSWER_END.match(line)) is None:
         return None
     error = ErrorData(code=PARSE_ERROR, message=f"the server's answer isn't a JSON-RPC message: {line[:200]!r}")
     with suppress(LookupError, TypeError):
-        words: Any = data["error"]  # some servers write just a text, or no code
+        words: Any = None if facts is None else facts["error"]  # some servers write just a text, or no code
         if isinstance(said := words if isinstance(words, str) else words["message"], str):
             error = ErrorData(code=INTERNAL_ERROR, message=said)
     return JSONRPCError(jsonrpc="2.0", id=json.loads(answer["id"]), error=error)
