@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
+from itertools import pairwise
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -94,7 +97,13 @@ class StreamedCall:
     def agrees(self, text: str) -> bool:
         """Whether a text of the whole call says the same as its pieces."""
         mine = None if self.free else parsed_object(self.arguments)
-        return text == self.text.text if mine is None else mine == parsed_object(text)
+        if mine is None:
+            return text == self.text.text
+        said = parsed_object(text)
+        with suppress(ValueError, RecursionError):  # some servers repeat the arguments as a string that holds them
+            inner = json.loads(text) if said is None and text.lstrip().startswith('"') else None
+            said = parsed_object(inner) if isinstance(inner, str) else said
+        return mine == said
 
     def delta(self, text: str) -> CallDelta:
         """The delta of a piece."""
@@ -152,8 +161,19 @@ class StreamedCalls:
 
     @property
     def calls(self) -> list[StreamedCall]:
-        """The calls of the answer."""
-        return [call for call in self.all if self._is_mixed or not call.echoes]
+        """The calls of the answer, without a repetition under another index: of id, name and arguments."""
+        for call, after in pairwise(self.all):  # either two calls, or one of which `{}` is a placeholder
+            is_so = (call.name, call.index) == (after.name, after.index) and not (call.closed or after.is_empty)
+            call.is_doubted = call.is_doubted or (is_so and call.is_empty and bool(call.id and after.id))
+        found, shared = list[StreamedCall](), dict[str, list[StreamedCall]]()
+        for call in self.all:
+            same = shared.setdefault(call.id, []) if call.id in self._shared else []
+            if any(call.name == other.name and other.agrees(call.arguments) for other in same):
+                continue
+            same.append(call)
+            if self._is_mixed or not call.echoes:
+                found.append(call)
+        return found
 
     def feed(
         self, index: int | None, call_id: str, name: str, arguments: object = "", *, free: bool = False
