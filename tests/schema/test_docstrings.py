@@ -145,6 +145,7 @@ def test_what_only_looks_like_a_section_is_text():
         ("Args:\n    x: one\n  y: two", {"x": "one", "y": "two"}, ""),
         ("Args:\n\n    : x", {}, ": x"),
         ("Args:\n    x (dict[str, int], optional): one: two\n    `y`: two", {"x": "one: two", "y": "two"}, ""),
+        ("Args:\n    x: one\n    **y** (int): two", {"x": "one", "y": "two"}, ""),
         (
             ":param x: one\n    more\n:param int y: two\n\nText.\n\n:return: three",
             {"x": "one more", "y": "two"},
@@ -163,6 +164,21 @@ def test_what_only_looks_like_a_section_is_text():
 def test_what_can_be_read_of_a_section_is_used_and_the_rest_stays_text(section, parameters, text):
     parsed = parse_docstring(f"Do.\n\n{section}\n")
     assert (parsed.parameters, parsed.description) == (parameters, f"Do.\n\n{text}".strip())
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "Args:\n    x: One.\n    Note: never\n        twice.\n    y: Two.",
+        ":param x: One.\n:param Note: never\n    twice.\n:type x: int\n:param y: Two.",
+        "Parameters\n----------\nx : int\n    One.\nNote\n    never\n    twice.\ny\n    Two.",
+    ],
+)
+def test_what_is_said_of_no_parameter_stays_text(section):
+    parsed = parse_docstring(f"Do.\n\n{section}", "xy")
+    assert parsed.parameters == {"x": "One.", "y": "Two."}
+    assert "Note" in parsed.description
+    assert parsed.description.endswith("twice.")
 
 
 def test_an_empty_description_is_left_out():

@@ -420,8 +420,10 @@ class Shop:
     def count(item: str) -> str:
         return item
 
+    nails = functools.partialmethod(stock, item="nails")
 
-@pytest.mark.parametrize("function", [Shop.stock, functools.partial(Shop.stock, item="x"), str.upper])
+
+@pytest.mark.parametrize("function", [Shop.stock, Shop.nails, functools.partial(Shop.stock, item="x"), str.upper])
 def test_a_method_without_its_instance_is_refused(function):
     with pytest.raises(DefinitionError, match="a method without its instance"):
         signature_of(function, tool="t")
@@ -466,6 +468,15 @@ def given_more(function):
     return inner
 
 
+class Filled:
+    """A decorator whose objects fill a parameter themselves."""
+
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+
+    def __call__(self, x): ...
+
+
 def required(x: int, key: str): ...
 def optional(x: int, key: str = ""): ...
 def one(x: int): ...
@@ -496,6 +507,9 @@ shown.__signature__ = inspect.signature(one)
         given_more(one),
         claimed,
         functools.partial(filled(required), 1),
+        functools.lru_cache(filled(required)),
+        Filled(required),
+        passed(Filled(required)),
     ],
 )
 def test_a_wrapper_that_doesnt_take_what_its_signature_shows_is_refused(function):

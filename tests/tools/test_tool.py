@@ -481,6 +481,14 @@ def test_a_raw_tool_without_a_schema_takes_no_arguments(schema):
 UNRUNNABLE = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(y"}}}
 
 
+@pytest.mark.parametrize("pattern", ["(?R)", "a" * 100_000])
+def test_a_pattern_that_no_engine_reads_is_skipped_too(pattern):
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+    with pytest.raises(SchemaError):
+        Tool.from_schema("raw", schema, lambda arguments: arguments)
+    assert Tool.from_schema("raw", schema, lambda arguments: arguments, skip_patterns=True).check({"a": "q"}) == ()
+
+
 def test_a_pattern_that_cannot_be_run_is_refused_unless_it_is_skipped():
     def raw(**options):
         return Tool.from_schema("raw", UNRUNNABLE, lambda arguments: arguments, **options)
@@ -508,6 +516,32 @@ def test_a_freeform_tool_gets_the_text():
     assert made.spec.input_schema["properties"] == {"input": {"type": "string"}}
     assert run(made, {"input": "a"}) == "A"
     assert Tool.freeform("note").handler is None
+
+
+def test_what_a_docstring_says_of_no_parameter_of_the_model_or_the_host_stays_in_the_description():
+    def find(x: int, context: ToolContext, key: str, **others: int):
+        """Finds.
+
+        Args:
+            x: The x.
+            context: Unseen.
+            key: Unseen.
+            **others: Filters, as column=value.
+            Note: Never twice.
+        """
+
+    spec = Tool.from_function(functools.partial(find, key="k")).spec
+    assert spec.description == "Finds.\n\n**others: Filters, as column=value.\nNote: Never twice."
+    described = {name: each.get("description") for name, each in spec.input_schema["properties"].items()}
+    assert described == {"x": "The x."}
+
+
+def test_a_function_of_singledispatch_is_called_by_position():
+    @functools.singledispatch
+    def twice(x: int, y: int = 1) -> int:
+        return 2 * x + y
+
+    assert called(Tool.from_function(twice), {"x": 2}).structured_content == {"result": 5}
 
 
 def test_the_docstring_of_a_handler_describes_the_text_of_a_freeform_tool():

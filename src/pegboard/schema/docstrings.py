@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -29,7 +29,7 @@ _SPHINX: Final = re.compile(
 """,
     re.VERBOSE,
 )
-_NAMES: Final = r"(?P<names>(?:[*`\\]*[^\W\d]\w*`*)(?:\s*,\s*[*`\\]*[^\W\d]\w*`*)*)"
+_NAMES: Final = r"(?P<names>(?:[*`\\]*[^\W\d]\w*[*`]*)(?:\s*,\s*[*`\\]*[^\W\d]\w*[*`]*)*)"
 _GOOGLE_ENTRY: Final = re.compile(rf"{_NAMES}\s*(?:[(\[].*?[)\]])?\s*:(?![:/])\s*(?P<text>.*)")
 _NUMPY_ENTRY: Final = re.compile(rf"{_NAMES}\s*(?::.*)?(?P<text>)$")
 _TYPE: Final = r"(?:[^:\s]+|[^:]*\]):\s"
@@ -51,16 +51,20 @@ class Docstring:
         return _joined(self.description.partition("\n\n")[0])
 
 
-def parse_docstring(text: str) -> Docstring:
-    """Parses a docstring of any of the three styles; never raises: what can't be read stays in the description."""
+def parse_docstring(text: str, names: Collection[str] | None = None) -> Docstring:
+    """Parses a docstring of any of the three styles; never raises: what can't be read stays in the description.
+
+    So do entries about none of the `names`, if given: the parameters that may be described.
+    """
     lines = inspect.cleandoc(text).splitlines()
     if any(line.rstrip() in _GOOGLE for line in lines):
         first = lines[0].rstrip()
-        return _of_sections(inspect.cleandoc("\n" + text).splitlines() if first in _GOOGLE else lines, dashed=False)
+        lines = inspect.cleandoc("\n" + text).splitlines() if first in _GOOGLE else lines
+        return _of_sections(lines, names, dashed=False)
     if any(line.strip() in _KINDS and _DASHES.fullmatch(below) for line, below in pairwise(lines)):
-        return _of_sections(lines, dashed=True)
+        return _of_sections(lines, names, dashed=True)
     first = next((index for index, line in enumerate(lines) if _SPHINX.match(line)), len(lines))
-    return _of_sphinx(lines[:first], lines[first:])
+    return _of_sphinx(lines[:first], lines[first:], names)
 
 
 def attribute_docs(cls: type) -> Mapping[str, str]:
@@ -75,7 +79,7 @@ def attribute_docs(cls: type) -> Mapping[str, str]:
     return docs
 
 
-def _of_sections(lines: Sequence[str], *, dashed: bool) -> Docstring:
+def _of_sections(lines: Sequence[str], names: Collection[str] | None, *, dashed: bool) -> Docstring:
     """Parses NumPy style, where a section has a title with dashes below (`dashed`), or Google style.
 
     A section ends at the next one; in Google style, it ends with its indentation, too, and the description continues.
@@ -94,19 +98,21 @@ def _of_sections(lines: Sequence[str], *, dashed: bool) -> Docstring:
     text = _joined(inspect.cleandoc("\n".join(returns)))
     if not dashed and (typed := re.match(_TYPE, text)):
         text = text[typed.end() :]
-    entries, rest = _entries(parts["parameters"], _NUMPY_ENTRY if dashed else _GOOGLE_ENTRY)
+    entries, rest = _entries(parts["parameters"], _NUMPY_ENTRY if dashed else _GOOGLE_ENTRY, names)
     return _docstring(parts["description"], rest, entries, text)
 
 
-def _of_sphinx(before: Sequence[str], lines: Sequence[str]) -> Docstring:
+def _of_sphinx(before: Sequence[str], lines: Sequence[str], names: Collection[str] | None) -> Docstring:
     """Parses Sphinx style: a field ends with its indentation."""
-    entries, rest = _entries(lines, _SPHINX)
+    entries, rest = _entries(lines, _SPHINX, names)
     returns = [text for found, text in entries if found["returns"]]
     return _docstring(before, rest, [each for each in entries if each[0]["parameters"]], "".join(returns[:1]))
 
 
-def _entries(lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[list[tuple[re.Match[str], str]], list[str]]:
-    """The entries of a section, each with its text; and the lines that belong to none.
+def _entries(
+    lines: Sequence[str], pattern: re.Pattern[str], names: Collection[str] | None
+) -> tuple[list[tuple[re.Match[str], str]], list[str]]:
+    """The entries of a section, each with its text; and the lines that belong to none, or to one of no known name.
 
     An entry begins with a line that matches the pattern, and has all lines below with a larger indentation.
     """
@@ -118,9 +124,11 @@ def _entries(lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[list[tuple
         if text and len(line) - len(text) <= indentation:
             here = rest
             if found := pattern.match(text):
-                here, indentation = list[str](), len(line) - len(text)
-                entries.append((found, here))
-                continue
+                indentation = len(line) - len(text)
+                if names is None or found.groupdict().get("parameters", "") is None or _names_in(found) & {*names}:
+                    here = list[str]()
+                    entries.append((found, here))
+                    continue
         here.append(line)
     return [(found, _joined(inspect.cleandoc("\n".join([found["text"], *below])))) for found, below in entries], rest
 
@@ -128,14 +136,15 @@ def _entries(lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[list[tuple
 def _docstring(
     description: Sequence[str], rest: Sequence[str], entries: Sequence[tuple[re.Match[str], str]], returns: str
 ) -> Docstring:
-    parameters = {
-        name.strip("*`\\ "): text for found, text in entries if text for name in (found["names"] or "").split(",")
-    }
-    parameters.pop("", None)
+    parameters = {name: text for found, text in entries if text for name in _names_in(found)}
     text = "\n".join(description).strip()
     if rest:
         text = "\n\n".join((text, inspect.cleandoc("\n".join(rest)))).strip()
     return Docstring(text, parameters, returns or None)
+
+
+def _names_in(found: re.Match[str]) -> set[str]:
+    return {name.strip("*`\\ ") for name in (found["names"] or "").split(",")} - {""}
 
 
 def _joined(text: str) -> str:

@@ -169,6 +169,8 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
         raise DefinitionError(what, tool=tool, parameter=next(iter(raw.parameters), ""), hint=hint)
     _, bound = without_partials(function)
     written = [each for each in raw.parameters.values() if each.name not in bound][method:]
+    if written and hasattr(function, "dispatch") and hasattr(function, "registry"):  # of functools.singledispatch
+        written[0] = written[0].replace(kind=Kind.POSITIONAL_ONLY)
     _check_wrappers(function, written, tool, method=method)
     parameters = tuple(_parameter(each, function, tool) for each in written)
     returns = raw.return_annotation
@@ -189,6 +191,14 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
     return Signature((*others, *_unpacked(rest, tool)), signature.returns, frozenset(taken))
 
 
+def names_of(function: Callable[..., Any], parameters: Sequence[Parameter]) -> frozenset[str]:
+    """The names that its docstring may describe: those of its parameters, also bound ones, and those for the model."""
+    code = getattr(innermost(function), "__code__", None)
+    own = () if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    shown = (each for each in parameters if each.kind is not Kind.VAR_KEYWORD)
+    return frozenset((*own, *(name for each in shown for name in (each.name, each.key))))
+
+
 def is_method(function: Callable[..., Any]) -> bool:
     """Whether a function is defined in a class body, and its first parameter is an unbound instance or class."""
     function = inspect.unwrap(function)
@@ -207,7 +217,8 @@ def _lacks_instance(function: Any, raw: inspect.Signature) -> bool:
     if first is None or first.name not in ("self", "cls"):
         return False
     inner = innermost(function)
-    return inspect.ismethoddescriptor(inner) or (first.annotation is EMPTY and is_method(inner))
+    is_partial = first.annotation is EMPTY and getattr(inner, "__module__", "") == "functools"  # of partialmethod
+    return is_partial or inspect.ismethoddescriptor(inner) or (first.annotation is EMPTY and is_method(inner))
 
 
 def _check_wrappers(function: Any, written: Sequence[inspect.Parameter], tool: str, *, method: bool) -> None:
@@ -231,20 +242,27 @@ def _check_wrappers(function: Any, written: Sequence[inspect.Parameter], tool: s
             args, kwargs, function = [*function.args, *args], {**function.keywords, **kwargs}, function.func
         elif inspect.ismethod(function):
             args, function = [None, *args], function.__func__
-        elif not inspect.isfunction(function) or not {"__wrapped__", "__signature__"} & vars(function).keys():
+        elif not {"__wrapped__", "__signature__"} & (own := getattr(function, "__dict__", {})).keys():
             return
         else:
-            plain = types.FunctionType(function.__code__, {}, None, function.__defaults__, function.__closure__)
-            plain.__kwdefaults__ = function.__kwdefaults__
-            try:
-                inspect.signature(plain).bind(*args, **kwargs)
-            except TypeError as error:
-                what = f"its wrapper {function.__code__.co_qualname} doesn't take what its signature shows ({error})."
-                hint = "Let the wrapper take all of it, or don't use functools.wraps and annotate the wrapper."
-                raise DefinitionError(what, tool=tool, hint=hint) from None
-            if "__signature__" in vars(function):  # what it wraps may have another one
+            is_object = not inspect.isfunction(function)  # whose class is a decorator
+            code = type(function).__call__ if is_object else function
+            if inspect.isfunction(code):
+                _check_binds(code, [None, *args] if is_object else args, kwargs, tool)
+            if "__signature__" in own:  # what it wraps may have another one
                 return
-            function = vars(function)["__wrapped__"]
+            function = own["__wrapped__"]
+
+
+def _check_binds(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], tool: str) -> None:
+    plain = types.FunctionType(function.__code__, {}, None, function.__defaults__, function.__closure__)
+    plain.__kwdefaults__ = function.__kwdefaults__
+    try:
+        inspect.signature(plain).bind(*args, **kwargs)
+    except TypeError as error:
+        what = f"its wrapper {function.__code__.co_qualname} doesn't take what its signature shows ({error})."
+        hint = "Let the wrapper take all of it, or don't use functools.wraps and annotate the wrapper."
+        raise DefinitionError(what, tool=tool, hint=hint) from None
 
 
 def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: str) -> Parameter:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, cast, overload
 from weakref import WeakKeyDictionary
@@ -41,6 +41,7 @@ from pegboard.tools.signature import (
     Kind,
     Signature,
     is_method,
+    names_of,
     output_of,
     returned_by,
     signature_of,
@@ -516,13 +517,16 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-def docstring_of(function: Any) -> Docstring:
-    """The docstring of the function within partials; of a callable object, that of `__call__` or its class."""
+def docstring_of(function: Any, names: Collection[str] | None = None) -> Docstring:
+    """The docstring of the function within partials; of a callable object, that of `__call__` or its class.
+
+    Its section about parameters describes those with these `names`, if given; its rest is text.
+    """
     function, _ = without_partials(function)
     text = function.__doc__
     if not inspect.isroutine(function):
         text = type(function).__call__.__doc__ or text
-    return parse_docstring(text) if text else Docstring()
+    return parse_docstring(text, names) if text else Docstring()
 
 
 F = TypeVar("F", bound="Callable[..., Any] | classmethod[Any, ..., Any]")
@@ -588,7 +592,7 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
     given = checked_options(options, tool=name, of_function=True)
     signature = signature_of(function, tool=name, method=method)
     of_fields = takes_fields(given, signature.visible, name)
-    documented = docstring_of(function)
+    documented = docstring_of(function, names_of(function, signature.parameters))
     facts = {
         "name": name,
         "description": documented.description,
