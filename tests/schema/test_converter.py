@@ -527,7 +527,12 @@ class OfModel(pydantic.BaseModel):
     count: int = msgspec.field(default=3)
 
 
-@pytest.mark.parametrize("cls", [OfAttrs, OfDataclass, OfTuple, OfStruct, OfModel])
+@dataclasses.dataclass
+class OfFactory:
+    count: int = Factory(int)
+
+
+@pytest.mark.parametrize("cls", [OfAttrs, OfDataclass, OfTuple, OfStruct, OfModel, OfFactory])
 def test_a_default_declared_for_another_library_is_refused(cls):
     with pytest.raises(DefinitionError, match=r"its default is .*, which .* doesn't read") as caught:
         schema_of(cls, path="box")
@@ -542,6 +547,14 @@ class BoundStruct(msgspec.Struct):
     count: Annotated[int, pydantic.Field(ge=0)]
 
 
+class DigitsStruct(msgspec.Struct):
+    price: Annotated[decimal.Decimal, pydantic.Field(max_digits=3)]
+
+
+class FilledStruct(msgspec.Struct):
+    count: Annotated[int, pydantic.Field(default=3)]
+
+
 class MarkedModel(pydantic.BaseModel):
     count: Annotated[int, msgspec.Meta(ge=0)]
 
@@ -550,7 +563,7 @@ class OuterModel(pydantic.BaseModel):
     inner: list[MarkedModel]
 
 
-@pytest.mark.parametrize("cls", [MarkedStruct, BoundStruct, MarkedModel, OuterModel])
+@pytest.mark.parametrize("cls", [MarkedStruct, BoundStruct, DigitsStruct, FilledStruct, MarkedModel, OuterModel])
 def test_a_constraint_that_the_models_library_ignores_is_refused(cls):
     with pytest.raises(DefinitionError, match="in Annotated isn't applied by the library of"):
         schema_of(cls)
@@ -595,6 +608,11 @@ class Struct(msgspec.Struct):
 class Closed(Struct, forbid_unknown_fields=True): ...
 
 
+@pydantic.dataclasses.dataclass(config={"extra": "ignore"})
+class IgnoringData:
+    size: int
+
+
 class Plains(pydantic.BaseModel):
     parts: list[Plain] = []
     forbidding: list[Forbidding] = []
@@ -607,6 +625,7 @@ class Plains(pydantic.BaseModel):
         (Forbidding, {"size": 1, "other": 2}, True),
         (Ignoring, {"size": 1, "other": 2}, False),
         (Allowing, {"size": 1, "other": 2}, False),
+        (IgnoringData, {"size": 1, "other": 2}, False),
         (Plains, {"parts": [{"size": 1, "other": 2}]}, False),
         (Plains, {"forbidding": [{"size": 1, "other": 2}]}, True),
         (Struct, {"size": 1, "other": 2}, False),

@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar, Final, Generic, Literal, NewType, N
 import annotated_types
 import attrs
 import jsonschema_rs
+import msgspec
 import pydantic
 import pytest
 import typing_extensions
@@ -499,6 +500,30 @@ def test_a_default_that_its_type_refuses_is_not_written(annotation, default):
     schema = object_schema([Property("x", annotation, default=default)])
     assert "default" not in schema["properties"]["x"]
     assert "required" not in schema
+
+
+class OfModel(pydantic.BaseModel):
+    bad: int = 1.5
+    low: Annotated[int, pydantic.Field(ge=1)] = 0
+    unset: int = Unset.UNSET
+    nan: float = float("nan")
+    good: int | None = None
+    marker: Unset = Unset.UNSET
+
+
+class OfStruct(msgspec.Struct):
+    bad: int = 1.5
+    good: int | None = None
+    marker: Unset = Unset.UNSET
+
+
+@pytest.mark.parametrize("cls", [OfModel, OfStruct])
+def test_a_default_of_a_model_that_its_type_refuses_is_not_written(cls):
+    properties = schema_of(list[cls])["items"]["properties"]
+    assert {name: each["default"] for name, each in properties.items() if "default" in each} == {
+        "good": None,
+        "marker": 0,
+    }
 
 
 @pytest.mark.parametrize(

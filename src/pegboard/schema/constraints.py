@@ -41,7 +41,7 @@ from pegboard.schema.adapters import (
     scalar_type,
 )
 from pegboard.schema.converter import is_msgspec, is_pydantic
-from pegboard.schema.fields import is_field, resolved_hints
+from pegboard.schema.fields import fills_or_names, is_field, resolved_hints
 from pegboard.schema.references import matcher
 from pegboard.typing import JsonSchema, frozen
 
@@ -372,7 +372,8 @@ def find_ignored_constraints(cls: Any, seen: set[Any] | None = None) -> Iterator
     for annotation in waiting:  # grows by the parts of types
         for each in getattr(annotation, "__metadata__", ()):
             is_read = is_read_by_pydantic(each) if is_pydantic(cls) else type(each).__module__.startswith("msgspec")
-            if not is_read and (needs_pydantic(each) or next(constraints_of(expand_metadata([each])), None)):
+            parts = () if is_read else list(expand_metadata([each]))
+            if any(map(needs_pydantic, parts)) or next(constraints_of(parts), None) or any(map(fills_or_names, parts)):
                 yield each
         waiting += typing.get_args(annotation)
         if is_pydantic(annotation) or is_msgspec(annotation):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
@@ -86,21 +87,22 @@ def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | No
     Raises:
         Exception: Any exception of the library, such as for a field without a schema.
     """
-    from pegboard.schema.references import inlined
+    from pegboard.schema.references import inlined, without_misfits
 
     if is_pydantic(cls):
         mode = "serialization" if written else "validation"
         write = getattr(cls, "model_json_schema", None) or _pydantic_adapter(annotation).json_schema
-        schema = inlined(write(mode=mode, schema_generator=_schema_generator()))
+        schema = without_misfits(inlined(write(mode=mode, schema_generator=_schema_generator())))
         # Keys that it would ignore, or read as another field's (`validation_alias`), are refused as everywhere.
-        is_open = written or "extra" in getattr(cls, "model_config", {}) or schema.get("type") != "object"
+        config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", {})  # or of a dataclass
+        is_open = written or "extra" in config or schema.get("type") != "object"
         return schema if is_open else {"additionalProperties": False, **schema}
     if is_msgspec(cls):
         import msgspec  # already loaded, as it made the class
 
         if cls is msgspec.Struct:
             raise TypeError("Struct itself has no fields; name a subclass")
-        return inlined(msgspec.json.schema(annotation))
+        return without_misfits(inlined(msgspec.json.schema(annotation)))
     return None
 
 
@@ -126,13 +128,19 @@ def _schema_generator() -> type[Any]:
     class SchemaGenerator(GenerateJsonSchema):
         """Pydantic's generator, but a serializer without a return annotation may write anything.
 
-        Integer keys have one spelling, so that no two are the same integer.
+        Integer keys have one spelling, so that no two are the same integer. The member of an enum is no default of
+        another type.
         """
 
         def dict_schema(self, schema: Any) -> Any:
             written = super().dict_schema(schema)
             is_of_integers = self.mode == "validation" and schema.get("keys_schema", {}).get("type") == "int"
             return {**written, "propertyNames": {"pattern": "^(0|-?[1-9][0-9]*)$"}} if is_of_integers else written
+
+        def default_schema(self, schema: Any) -> Any:
+            written, default = super().default_schema(schema), schema.get("default")
+            is_marker = isinstance(default, Enum) and not isinstance(default, str | int | float)  # of a missing value
+            return {k: v for k, v in written.items() if k != "default"} if is_marker and "type" in written else written
 
         def ser_schema(self, schema: Any) -> Any:
             is_of_pydantic = str(getattr(schema.get("function"), "__module__", "")).startswith("pydantic.")

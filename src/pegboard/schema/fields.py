@@ -56,6 +56,11 @@ def is_field(marker: object) -> bool:
     return declaration_of(marker) == "pydantic.Field"
 
 
+def fills_or_names(marker: Any) -> bool:
+    """Whether it is what pydantic's `Field(...)` returns, with a default or an alias."""
+    return is_field(marker) and bool(not marker.is_required() or marker.alias or marker.validation_alias)
+
+
 def default_in(annotation: Any) -> tuple[Any, Callable[[], Any] | None]:
     """The default that pydantic's `Field(...)` in `Annotated` declares, as `ClassField` has it; and what makes it.
 
@@ -195,7 +200,7 @@ def _of_dataclass(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
             key=name,
             annotation=cast("Any", annotation).type if passed_on else annotation,
             required=default is attrs.NOTHING and each.default_factory is dataclasses.MISSING,
-            default=_default(default, each.default_factory),
+            default=_default(default, each.default_factory) if default is attrs.NOTHING else default,
             description=_described(each.metadata) or getattr(each, "doc", None),
         )
 

@@ -218,6 +218,17 @@ def runnable(schema: str) -> tuple[JsonText, Sequence[str]]:
     return json_text(root), strange
 
 
+def without_misfits(root: JsonSchema) -> JsonSchema:
+    """The schema, in which defaults that don't fit their own schema are left out."""
+    for each in [each for each in schemas(root) if "default" in each]:
+        fits = False
+        with suppress(ValueError):  # NaN, which JSON hasn't
+            fits = compiled(json_text({**each, "$defs": root.get("$defs", {})})).is_valid(each["default"])
+        if not fits:
+            del each["default"]
+    return root
+
+
 def matcher(pattern: str, *, pattern_bytes: int = PATTERN_BYTES, linear: bool = False) -> Callable[[Any], bool] | None:
     """A function that matches texts with a pattern, by `compiled`; `None` if it can't be compiled."""
     try:

@@ -80,6 +80,7 @@ from pegboard.schema.fields import (
     bindings_of,
     declaration_of,
     fields_of,
+    fills_or_names,
     is_dataclass,
     is_field,
     is_typed_dict,
@@ -344,8 +345,7 @@ class _Reader:
     def _annotated(self, annotation: Any, path: str) -> TypeAdapter:
         metadata = list(expand_metadata(annotation.__metadata__))
         fields = [each for each in metadata if is_field(each)]
-        names_or_fills = any(not each.is_required() or each.alias or each.validation_alias for each in fields)
-        if names_or_fills and annotation is not self.whole:
+        if any(map(fills_or_names, fields)) and annotation is not self.whole:
             why = "pydantic.Field(...) can give a default or alias only to a parameter, and this is a part of a type"
             self.refuse(annotation, path, why, "Remove them from Field(...).")
         notes = notes_of(metadata)
@@ -356,6 +356,9 @@ class _Reader:
             self.refuse(annotation, path, f"its metadata can't be read: {error}", "Correct it.")
         stated = [kind for each in metadata if (kind := getattr(each, "json_schema_input_type", Any)) is not Any]
         stated = [each for each in stated if type(each).__name__ != "PydanticUndefinedType"]
+        stated += [
+            str for each in metadata if type(each).__name__ == "Json" and needs_pydantic(each)
+        ]  # it reads a text
         adapter = self._noted(stated[-1] if stated else annotation.__origin__, notes, path)
         of_pydantic = [index for index, each in enumerate(metadata) if needs_pydantic(each)]
         first = 0 if stated else min(of_pydantic, default=len(metadata))
@@ -440,6 +443,8 @@ class _Reader:
             if not _is_scalar(json):
                 self.refuse(annotation, path, f"{value!r} has no JSON form", "Use text, numbers, booleans and None.")
             choices.append(Choice(json, value))
+        if not choices:
+            self.refuse(annotation, path, "it has no values", "Add some.")
         return ChoiceAdapter.of(choices)
 
     def _enum(self, cls: Any, path: str) -> TypeAdapter:

@@ -235,10 +235,10 @@ def check_schema(
     try:
         text, skipped = _text(schema), ()
         fault = _schema_fault(text, object_wanted=object_wanted)
-        if fault is not None and skip_patterns and _NO_PATTERN in fault:
+        if fault is not None and skip_patterns and '"pattern' in text and len(text) <= MAX_CHARACTERS:
             with suppress(ValueError):
                 text, skipped = runnable(text)
-                fault = _schema_fault(text, object_wanted=object_wanted)
+                fault = _schema_fault(text, object_wanted=object_wanted) if skipped else fault
     except _NOT_JSON as error:
         fault, skipped = _json_fault(error), ()
     if fault is not None:
