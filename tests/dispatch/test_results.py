@@ -189,6 +189,13 @@ def test_a_picture_in_data_is_content_beside_the_data(result, value, data):
     assert got.structured_content == data
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_the_bytes_of_a_medium_in_data_are_content_beside_them(result, kind):
+    got = result([{"plot": kind(b"\xff\xd8\xff\xe0"), "hash": kind(b"\1\2")}])
+    assert got.content[1:] == (FileContent("result:", b"\xff\xd8\xff\xe0", "image/jpeg"),)
+    assert got.structured_content == [{"plot": "[resource 1 beside this text]", "hash": "AQI="}]
+
+
 def test_sounds_and_files_in_data_are_numbered_in_their_order(result):
     file, note = FileContent("file:a", b"\0"), FileContent("file:b", "words")
     got = result({"a": SOUND, "b": [file], "c": note})

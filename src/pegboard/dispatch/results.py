@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import json
+import re
 from collections import deque
 from collections.abc import (
     AsyncIterable,
@@ -32,7 +33,7 @@ from pegboard.schema.text_types import nearest_notation
 from pegboard.schema.unstructure import names_to_write, to_json_data
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError
-from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
+from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult, media_type
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, Limits, ResultLimits
@@ -51,12 +52,17 @@ NOTHING: Final = TextContent("{}")
 _OF_MEDIA: Final = '"mime_type"'
 """What the JSON text of data with an image, a sound or a file in it contains."""
 
+_OF_BYTES: Final = '"(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR|SUQz|T2dnU|JVBERi0)'
+"""What it contains if there are the bytes of an image, a sound or a PDF in the data."""
+
 _MOST_DEPTH: Final = MAX_DEPTH - 4  # a wrapped result is one level deeper
 _WRITTEN_SO: Final = frozenset({int, float, bool, type(None)})
 _WRITTEN_OTHERWISE: Final = (
     *(str, int, float, bytes, enum.Enum, Mapping, AbstractSet, Sequence, MappingView, ToolResult),
     *CONTENT_TYPES,
 )
+_BYTES: Final = (bytes, bytearray, memoryview)
+_MEDIA: Final = ("image/", "audio/", "video/", "application/pdf")
 _SCALARS: Final = frozenset({int, bool, str, type(None)})
 _NUMBERS: Final = frozenset({int, float, bool, complex, type(None)})
 _COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, deque})
@@ -227,7 +233,7 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
             if wraps or (validator is not None and type(data) is not dict):
                 data, value = {"result": data}, {"result": value}
             text = "".join(_written(data))
-            if _OF_MEDIA in text:
+            if _OF_MEDIA in text or re.search(_OF_BYTES, text):
                 result = _with_media(value, None if validator is None else data)
             else:
                 content = TextContent(text)
@@ -262,7 +268,7 @@ def _of_no_data(value: Any) -> ToolResult | None:
         return ToolResult.of_text(TextContent(value))
     if value is None:
         return ToolResult(NOTHING, {})  # pyright: ignore[reportArgumentType]  converted
-    if isinstance(value, bytes | bytearray):
+    if issubclass(_type(value), _BYTES):
         value = FileContent("result:", bytes(value), "application/octet-stream")
     items = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,))
     has_content = any(isinstance(item, CONTENT_TYPES) for item in items)
@@ -272,7 +278,7 @@ def _of_no_data(value: Any) -> ToolResult | None:
 
 
 def _with_media(value: Any, whole: Any = None) -> ToolResult:
-    """A result with a value as JSON, and beside it the images, sounds and binary files in it.
+    """A result with a value as JSON, and beside it the images, sounds and binary files in it, also given as bytes.
 
     Args:
         value: Has a JSON form.
@@ -281,17 +287,18 @@ def _with_media(value: Any, whole: Any = None) -> ToolResult:
     media: list[Content] = []
 
     def without(part: Any) -> Any:
-        kind = _type(part)
-        if issubclass(kind, CONTENT_TYPES) and not isinstance(getattr(part, "data", ""), str):
-            media.append(part)
-            return f"[{part.type} {len(media)} beside this text]"
+        medium = part
+        if issubclass(_type(part), _BYTES) and (name := media_type(bytes(part))).startswith(_MEDIA):
+            medium = FileContent("result:", bytes(part), name)
+        kind = _type(medium)
+        if issubclass(kind, CONTENT_TYPES) and not isinstance(getattr(medium, "data", ""), str):
+            media.append(medium)
+            return f"[{medium.type} {len(media)} beside this text]"
         if (names := names_to_write(kind)) is not None:
             return {key: without(getattr(part, name)) for name, key in names}
         if isinstance(part, Mapping):
             return {key: without(item) for key, item in cast("Mapping[Any, Any]", part).items()}
-        if issubclass(kind, str | bytes | bytearray | memoryview) or not issubclass(
-            kind, Sequence | AbstractSet | MappingView
-        ):
+        if issubclass(kind, (str, *_BYTES)) or not issubclass(kind, Sequence | AbstractSet | MappingView):
             return part
         return [without(item) for item in part]
 
