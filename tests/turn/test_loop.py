@@ -475,7 +475,12 @@ class TestHostsTools:
         outcome, _ = turn([[ToolCall("pick", {"of": number}, f"p{number}") for number in (1, 2)]])
         half = resume(outcome, (), tool_results={"p2": "two"})
         assert (half.ended, [call.id for call in half.for_host]) == ("pending", ["p1"])
-        assert results(resume(half, tool_results={"p1": "one"})) == [("p1", "one"), ("p2", "two")]
+        whole = resume(half, tool_results={"p1": "one", "p2": "again"})
+        assert (results(whole), whole.ignored) == ([("p1", "one"), ("p2", "two")], ("p2",))
+
+    def test_the_result_of_a_server_tool_cant_be_replaced(self, resume, turn):
+        ended = resume(turn([self.CALLS])[0], tool_results={"p": "red", "c1": "4"})
+        assert (results(ended), ended.ignored) == ([("p", "red"), ("c1", "3")], ("c1",))
 
     @pytest.mark.parametrize(
         ("given", "text", "kind"),

@@ -176,7 +176,13 @@ class Turn:
         """Adds the host's results to the history, converted and limited as their tools declare."""
         progress = self._progress
         known = (*(call for message in progress.messages for call in message.calls), *progress.for_host)
-        calls = {call.id: call for call in known if call.id in given}
+        waiting = {call.id for call in progress.for_host}
+
+        def may_have(call: ToolCall) -> bool:
+            tool = tools.get(call.name)
+            return call.id in waiting or (not call.provider_executed and (tool is None or tool.spec.long_running))
+
+        calls = {call.id: call for call in known if call.id in given and may_have(call)}
         progress.ignored += tuple(id_ for id_ in given if id_ not in calls)
         batch = await self.registry.batch(calls.values(), tools, context)
         batch.unanswered = progress.pending

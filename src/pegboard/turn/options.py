@@ -108,7 +108,7 @@ class TurnOptions(CallOptions, total=False):
         answers: By the pending call's id, as for `registry.resume`. Some may be missing: while any call waits, the turn
             is suspended again.
         tool_results: By call id, what the tool would have returned, a `ToolResult` or an exception: for the calls in
-            `for_host`, and later results of any call of the conversation, as of long-running tools.
+            `for_host`, and later results of calls of long-running tools, or of tools that aren't offered any more.
     """
 
     limits: TurnLimits
