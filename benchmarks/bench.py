@@ -32,6 +32,7 @@ class Sizes:
         starts: The number of starts of each small program.
         commands: The number of starts of each command.
         many: The number of plugins in the large folder, and of tools in each.
+        files: The number of files that file tools search, and how often.
     """
 
     inside: Mapping[str, int]
@@ -39,6 +40,7 @@ class Sizes:
     starts: int
     commands: int
     many: tuple[int, int]
+    files: tuple[int, int]
 
 
 FULL = Sizes(
@@ -83,6 +85,7 @@ FULL = Sizes(
     starts=4,
     commands=15,
     many=(500, 20),
+    files=(100_000, 3),
 )
 QUICK = Sizes(
     {
@@ -108,6 +111,7 @@ QUICK = Sizes(
     starts=1,
     commands=1,
     many=(7, 4),
+    files=(1_000, 1),
 )
 
 

@@ -70,18 +70,67 @@ def call(registry: pegboard.ToolRegistry, name: str, arguments: dict[str, Any]) 
     return result
 
 
-def row(what: str, theirs: Callable[[], Any] | None, ours: Callable[[], Any], rounds: int) -> str:
-    """One row of the table."""
-    taken: dict[str, list[tuple[float, float]]] = {"theirs": [], "ours": []}
+def in_turns(theirs: Callable[[], Any] | None, ours: Callable[[], Any], rounds: int) -> dict[str, float]:
+    """The medians in milliseconds of `wall_ms` and `cpu_ms`, and of `theirs_wall_ms` and `theirs_cpu_ms`."""
+    taken: dict[str, list[tuple[float, float]]] = {"theirs_": [], "": []}
     for _ in range(rounds):
         if theirs is not None:
-            taken["theirs"].append(timed(theirs))
-        taken["ours"].append(timed(ours))
-    medians = [[statistics.median(column) for column in zip(*each, strict=True)] for each in taken.values() if each]
-    other = [f"{each:,.0f} ms" for each in medians[0]] if theirs is not None else ["", ""]
-    wall, processor = medians[-1]
-    ratio = f"{processor / medians[0][1]:.1f}" if theirs is not None else ""
-    return "| " + " | ".join([what, *other, f"{wall:,.0f} ms", f"{processor:,.0f} ms", ratio]) + " |"
+            taken["theirs_"].append(timed(theirs))
+        taken[""].append(timed(ours))
+    return {
+        f"{whose}{which}_ms": statistics.median(column)
+        for whose, each in taken.items()
+        for which, column in zip(("wall", "cpu"), zip(*each, strict=True), strict=False)
+    }
+
+
+def row(what: str, found: dict[str, float]) -> str:
+    """One row of the table."""
+    times = [
+        f"{found[name]:,.0f} ms" if name in found else ""
+        for name in ("theirs_wall_ms", "theirs_cpu_ms", "wall_ms", "cpu_ms")
+    ]
+    ratio = f"{found['cpu_ms'] / found['theirs_cpu_ms']:.1f}" if "theirs_cpu_ms" in found else ""
+    return "| " + " | ".join([what, *times, ratio]) + " |"
+
+
+def registry_of(folder: str) -> pegboard.ToolRegistry:
+    """A registry with the file tools of a folder."""
+    settings = {"files": {"root": folder, "time_limit": 300, "read_first": False}}
+    registry = pegboard.load(settings=settings)
+    registry.permissions = pegboard.Permissions([pegboard.Rule("edit", "*", "allow")])
+    return registry
+
+
+def tool(registry: pegboard.ToolRegistry, name: str, **arguments: Any) -> Callable[[], object]:
+    """A call, to be made."""
+    return lambda: call(registry, name, arguments)
+
+
+def searches(registry: pegboard.ToolRegistry, top: Path, files: int, rounds: int) -> dict[str, dict[str, float]]:
+    """grep and glob in a tree of `make_tree`, in turns with ripgrep: what is searched -> its times."""
+
+    def rg(*arguments: str) -> Callable[[], object]:
+        argv = [RG, "--no-config", *arguments, "."]
+        return lambda: subprocess.run(argv, cwd=top, stdout=subprocess.DEVNULL, check=True)
+
+    pattern, glob = r"n[e]+dle\d*$", f"*{files // 2}*.txt"
+    of_all = {
+        "grep a word in": (rg("-l", "needle"), tool(registry, "grep", pattern="needle", mode="files", limit=2_000)),
+        "grep an expression in": (
+            rg("-c", pattern),
+            tool(registry, "grep", pattern=pattern, mode="counts", limit=2_000),
+        ),
+        "glob a few of": (rg("--files", "-g", glob), tool(registry, "glob", pattern=glob)),
+    }
+    return {f"{what} {files:,} files": in_turns(*each, rounds) for what, each in of_all.items()}
+
+
+def in_files(files: int, rounds: int) -> dict[str, dict[str, float]]:
+    """`searches` in a tree that is made for it, by the pegboard-files of this Python."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_tree(Path(folder), files)
+        return searches(registry_of(folder), Path(folder), files, rounds)
 
 
 class Ours:
@@ -185,17 +234,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
         make_tree(top, options.files)
-        allowed = pegboard.Permissions([pegboard.Rule("edit", "*", "allow")])
-        settings = {"files": {"root": folder, "time_limit": 300, "read_first": False}}
-        registry = pegboard.load(settings=settings)
-        registry.permissions = allowed
-
-        def rg(*arguments: str) -> None:
-            subprocess.run([RG, "--no-config", *arguments, "."], cwd=top, stdout=subprocess.DEVNULL, check=True)
-
-        def tool(name: str, **arguments: Any) -> Callable[[], object]:
-            return lambda: call(registry, name, arguments)
-
+        registry = registry_of(folder)
         if options.peers:
             write_large(top / "large.txt", options.megabytes)
             peers = [peer for name in PEERS if (peer := Peer(options.peers, name, folder)).jobs]
@@ -205,15 +244,8 @@ def main() -> None:
             return
         print("| what | ripgrep, wall | processor | ours, wall | processor | ours to ripgrep, by processor |")
         print("| --- | --- | --- | --- | --- | --- |")
-        many = f"{options.files:,} files"
-        found = f"{options.files // A_FOLDER:,}"
-        grep = tool("grep", pattern="needle", mode="files", limit=2_000)
-        print(row(f"grep a word in {many}, {found} found", lambda: rg("-l", "needle"), grep, options.rounds))
-        grep = tool("grep", pattern=r"n[e]+dle\d*$", mode="counts", limit=2_000)
-        print(row(f"grep an expression in {many}", lambda: rg("-c", r"n[e]+dle\d*$"), grep, options.rounds))
-        glob = tool("glob", pattern=f"*{options.files // 2}*.txt")
-        files = lambda: rg("--files", "-g", f"*{options.files // 2}*.txt")  # noqa: E731
-        print(row(f"glob a few of {many}", files, glob, options.rounds))
+        for what, found in searches(registry, top, options.files, options.rounds).items():
+            print(row(what, found))
         large = top / "large.txt"
         write_large(large, options.megabytes)
         size = f"{large.stat().st_size / 1e6:.0f} MB"
@@ -224,9 +256,9 @@ def main() -> None:
             old, new = (f"{middle} some{number + more or ''} words" for more in (0, 1))
             call(registry, "edit_file", {"path": "large.txt", "old_string": old, "new_string": new})
 
-        page = tool("read_file", path="large.txt", offset=options.megabytes * 16_000)
-        print(row(f"edit one line of {size}", None, edit, options.rounds))
-        print(row(f"read a page in the middle of {size}", None, page, options.rounds))
+        page = tool(registry, "read_file", path="large.txt", offset=options.megabytes * 16_000)
+        print(row(f"edit one line of {size}", in_turns(None, edit, options.rounds)))
+        print(row(f"read a page in the middle of {size}", in_turns(None, page, options.rounds)))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ locks, limits, a watchdog for tools that block the loop, and a validated result.
 The realistic tool takes a required string, a bounded integer, one of three words and an optional list of
 three-field objects, and returns a three-field object.
 Where there are many, each has its own name, descriptions and bound, so no two schemas are equal; they share classes.
-`README.md` beside this file says how to make this page again.
+A group of rows alone is measured by `python benchmarks/run.py --groups NAMES`; `README.md` beside this file names the
+groups. Tables that count instructions have their command beside them.
 
 ## Goals
 
@@ -92,6 +93,18 @@ def _columns(group: str, columns: Mapping[str, tuple[str, ...]]) -> Callable[[Re
         rows = [
             (name, *(_cell(found(results[group][name], path)) for path in columns.values()))
             for name in _ordered(results.get(group, {}))
+        ]
+        return table(("", *columns), rows) if rows else ""
+
+    return make
+
+
+def _rows(group: str, columns: Mapping[str, str]) -> Callable[[Results], str]:
+    """A table of a group without adapters: a line for each thing that was measured."""
+
+    def make(results: Results) -> str:
+        rows = [
+            (what, *(_cell(each[key]) for key in columns.values())) for what, each in results.get(group, {}).items()
         ]
         return table(("", *columns), rows) if rows else ""
 
@@ -244,7 +257,7 @@ _TABLES: Sequence[tuple[str, Callable[[Results], str]]] = (
             "laden",
             {
                 heading: (part, key)
-                for part in ("nothing", "rules", "callbacks", "events", "everything")
+                for part in ("nothing", "rules", "declared", "path", "callbacks", "events", "everything")
                 for heading, key in ((f"{part}, us", "cpu_us"), (f"{part}, x floor", "x_floor"))
             },
         ),
@@ -277,6 +290,10 @@ _TABLES: Sequence[tuple[str, Callable[[Results], str]]] = (
             "lasting",
             {"grown, KiB": ("grown_kib",), "at most, KiB": ("peak_kib",), "kept of each, bytes": ("kept_bytes",)},
         ),
+    ),
+    (
+        "File tools: processor time",
+        _rows("files", {"ripgrep, ms": "theirs_cpu_ms", "pegboard, ms": "cpu_ms", "pegboard, wall ms": "wall_ms"}),
     ),
     ("Bad inputs", _refusals),
     ("Tools as a provider's list has them: microseconds and KiB a tool", _exports),

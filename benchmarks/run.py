@@ -16,6 +16,7 @@ import resource
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from served import served
 
 PAGE = Path(__file__).resolve().with_name("RESULTS.md")
 OTHERS = "<!-- What follows is by other programs; `run.py` keeps it. -->"
-GROUPS = ("start", "command", "served", *FULL.inside)
+GROUPS = ("start", "command", "served", "files", *FULL.inside)
 
 
 def measured(bench: Bench, groups: Sequence[str], servers: Path | None) -> dict[str, Any]:
@@ -41,6 +42,12 @@ def measured(bench: Bench, groups: Sequence[str], servers: Path | None) -> dict[
         found |= command(bench)
     if "served" in groups and servers is not None:
         found["served"] = served(bench, servers)
+    if "files" in groups and find_spec("pegboard_files") is not None:
+        from files import RG, in_files  # imports pegboard, which this Python needn't have
+
+        if RG.exists():
+            tell("files")
+            found["files"] = in_files(*bench.sizes.files)
     return found | bench.inside([group for group in groups if group in bench.sizes.inside])
 
 

@@ -51,7 +51,7 @@ def measure(harness):
         ("define", 50, {"cpu_us", "floor_us", "x_floor"}),
         ("resident", 5, {"defined_kib", "called_kib"}),
         ("half", 20, {"first_ms", "again_ms", "floor_ms", "first_x_floor", "again_x_floor", "first_x_again"}),
-        ("call", 1, {"async", "plain", "inline"}),
+        ("call", 1, {"async", "trivial", "plain", "inline"}),
         ("flood", 5, {"cpu_us", "floor_us", "x_floor"}),
         ("dispatch", 5, {"cpu_us", "floor_us", "x_floor"}),
         ("keyed", 130, {"cpu_us", "floor_us", "x_floor", "few_cpu_us", "few_x_floor"}),
@@ -66,12 +66,12 @@ def test_each_group_gives_its_numbers(measure, adapter, group, size, keys):
 @pytest.mark.parametrize(
     ("group", "keys"),
     [
-        ("laden", {"nothing", "rules", "callbacks", "events", "everything"}),
+        ("laden", {"nothing", "rules", "declared", "path", "callbacks", "events", "everything"}),
         (
             "parts",
             {
-                *("one async call", "one of many at once", "one of a batch", "one ruled by a path"),
-                *("defining a tool", "refusing a wrong type inside", "a first export to Gemini"),
+                *("one async call", "defining a tool", "refusing a wrong type inside"),
+                *("a first export to Gemini", "a first export to gemini-schema"),
             },
         ),
         ("check", {"cpu_us", "wall_us", "floor_us", "x_floor"}),
@@ -116,6 +116,78 @@ def test_rules_callbacks_and_observers_of_a_laden_call_run(harness, monkeypatch)
     assert seen.count("after find_orders_00007") == 2
     ends = [each.removeprefix("call_") for each in seen if " " not in each]
     assert ends == ["pending", "running", "completed", "pending", "refused"]
+
+
+@pytest.mark.parametrize(("part", "text"), [("declared", "a secret"), ("path", "/etc/passwd")])
+def test_the_rule_about_a_declared_argument_applies(harness, part, text):
+    """Otherwise the figure would be that of a call without rules."""
+    opened = harness("opened")
+    adapter = opened.load(str(INSIDE / "adapters" / "pegboard.py"))
+
+    async def one_call():
+        host, call = await opened.opened(adapter, "yielding", adapter.laden((part,)))
+        with pytest.raises(ValueError, match="permission"):
+            await call(json.dumps({"text": text}))
+        await host.close()
+
+    asyncio.run(one_call())
+
+
+def test_the_instructions_of_a_call_are_counted_for_each_part_left_out():
+    argv = [sys.executable, INSIDE / "counted.py", INSIDE / "adapters" / "pegboard.py", "ruled by a path"]
+
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    found = [tuple(each) for each in json.loads(done.stdout).values()]
+    parts = ("nothing", "readlink", "resolving", "matching", "all of these")
+    assert found == [("one ruled by a path", part, calls) for part in parts for calls in (100, 400)]
+
+
+def test_instructions_are_those_of_the_calls_by_which_two_processes_differ(harness, monkeypatch):
+    module = harness("instructions")
+    done = {"7": ["a call", "nothing", 100], "8": ["a call", "nothing", 400], "9": ["a call", "x", 100]}
+    done |= {"10": ["a call", "x", 400]}
+    counts = {"7": "1,000,000", "8": "31,000,000", "9": "1,000,000", "10": "16,000,000", "1": "99,000,000"}
+    told = "".join(f"=={process}== I   refs:      {count}\n" for process, count in counts.items())
+    ended = subprocess.CompletedProcess([], 0, json.dumps(done), told)
+    monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: ended)
+
+    found = module.counted(Path(sys.executable), "")
+
+    assert found == {"a call": {"nothing": 100.0, "x": 50.0}}
+    assert list(module.rows(found)) == [("a call", "nothing", "100.0", ""), ("a call", "x", "50.0", "50.0")]
+
+
+def test_file_tools_are_measured_beside_ripgrep(harness):
+    found = harness("files").in_files(200, 1)
+
+    assert list(found) == [f"{what} 200 files" for what in ("grep a word in", "grep an expression in", "glob a few of")]
+    assert all(each.keys() == {"theirs_wall_ms", "theirs_cpu_ms", "wall_ms", "cpu_ms"} for each in found.values())
+    reading = harness("figures").in_files("glob a few of 200 files")({"files": found})
+    assert (
+        reading.value == found["glob a few of 200 files"]["cpu_ms"] / found["glob a few of 200 files"]["theirs_cpu_ms"]
+    )
+
+
+def test_a_declared_rule_is_held_against_the_call_without_rules(harness):
+    figures = harness("figures")
+    ours = {
+        part: {"cpu_us": us, "floor_us": 10.0, "x_floor": us / 10} for part, us in (("nothing", 20.0), ("path", 50.0))
+    }
+
+    reading = figures.over("laden", ["path"], ["laden", "nothing"])({"laden": {"pegboard": ours}})
+
+    assert (reading.value, reading.ours) == (2.5, "50 us, beside 20")
+    assert figures.over("laden", ["path"], ["laden", "nothing"])({}) is None
+
+
+def test_the_modules_of_a_first_program_are_counted(harness):
+    figures = harness("figures")
+    read = figures.loaded_modules("import, define, call once")
+
+    assert read({"modules": {"import, define, call once": {"modules": 200}}}).value == 200
+    assert read({}) is None
 
 
 def test_a_batch_that_mixes_up_its_answers_ends_the_measurement(harness):

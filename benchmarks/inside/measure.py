@@ -27,7 +27,7 @@ from clock import batch, duel, ratios  # noqa: E402
 from many import dispatch, flood, keyed, lasting, resident_kib  # noqa: E402
 from opened import FLOOR, bare_call, load, opened, verdict_of, workload_of  # noqa: E402
 from round_one import check, laden, parts, process  # noqa: E402
-from workload import ARGUMENTS_TEXT, MISTAKES, is_even  # noqa: E402
+from workload import ARGUMENTS_TEXT, MISTAKES, SUM_TEXT, is_even  # noqa: E402
 
 
 async def define(adapter, size):
@@ -134,16 +134,16 @@ async def half(adapter, size):
 
 
 async def call(adapter, size):
-    """One call after the other, JSON text to JSON text: async; plain, off the loop; plain and declared quick.
+    """One call after the other, JSON text to JSON text: async; trivial; plain, off the loop; plain and declared quick.
 
-    The floor of an async call is the bare call; that of both others is the bare call by `asyncio.to_thread`.
+    The floor of an async call is the bare call; that of plain ones is the bare call by `asyncio.to_thread`.
     """
     found = {}
-    kinds = ["async", "plain", *(["inline"] if hasattr(adapter.Host, "add_quick") else [])]
+    kinds = ["async", "trivial", "plain", *(["inline"] if hasattr(adapter.Host, "add_quick") else [])]
     for kind in kinds:
         host, one = await opened(adapter, kind)
-        bare = bare_call("async" if kind == "async" else "plain")
-        found[kind] = await duel(lambda one=one: one(ARGUMENTS_TEXT), bare, size, warm=200)
+        bare, text = bare_call(kind.replace("inline", "plain")), SUM_TEXT if kind == "trivial" else ARGUMENTS_TEXT
+        found[kind] = await duel(lambda one=one, text=text: one(text), bare, size, warm=200)
         await host.close()
     return found
 

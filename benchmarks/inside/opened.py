@@ -7,7 +7,7 @@ import json
 import pathlib
 import types
 
-from workload import ANSWER, ARGUMENTS_TEXT, Workload
+from workload import ANSWER, ARGUMENTS_TEXT, SUM_TEXT, Workload
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 OTHERS = range(100, 199)
@@ -33,9 +33,14 @@ def workload_of(adapter):
     )
 
 
-async def opened(adapter, kind, host=None):
-    """A host with 100 tools, and a function that calls one of them."""
+async def opened(adapter, kind, host=None, text=ARGUMENTS_TEXT):
+    """A host with 100 tools, and a function that calls one of them, here with the arguments of a text."""
     host, work = host or adapter.Host(), workload_of(adapter)
+    if kind == "trivial":
+        host.add([work.trivial(), *work.functions(OTHERS)])
+        call = await host.caller(work.trivial())
+        assert "5" in await call(SUM_TEXT)
+        return host, call
     of_kind = "plain" if kind == "inline" else kind
     function = work.function(7, of_kind)
     functions = [function, *work.functions(OTHERS, of_kind)]
@@ -44,16 +49,17 @@ async def opened(adapter, kind, host=None):
     else:
         host.add(functions)
     call = await host.caller(function)
-    got = json.loads(await call(ARGUMENTS_TEXT))
-    assert got == ANSWER, got
+    got = json.loads(await call(text))
+    assert got == {**ANSWER, "text": json.loads(text)["text"]}, got
     return host, call
 
 
 def bare_call(kind="async"):
     """A call without any checks; a plain function runs by `asyncio.to_thread`."""
-    function = workload_of(FLOOR).function(7, kind)
+    work = workload_of(FLOOR)
+    function = work.trivial() if kind == "trivial" else work.function(7, kind)
 
-    async def call(text=ARGUMENTS_TEXT):
+    async def call(text=SUM_TEXT if kind == "trivial" else ARGUMENTS_TEXT):
         return json.dumps(await function(**json.loads(text)))
 
     async def call_off_the_loop(text=ARGUMENTS_TEXT):

@@ -12,13 +12,14 @@ from contextlib import ExitStack, contextmanager
 
 import errand
 from clock import duel
-from many import dispatch, flood
 from opened import FOLDER, bare_call, opened, workload_of
-from workload import ANSWER, ARGUMENTS, ARGUMENTS_TEXT
+from workload import ANSWER, ARGUMENTS, ARGUMENTS_TEXT, PATH_TEXT
 
 LADEN = {
     "nothing": (),
     "rules": ("rules",),
+    "declared": ("declared",),
+    "path": ("path",),
     "callbacks": ("callbacks",),
     "events": ("events",),
     "everything": ("rules", "callbacks", "events"),
@@ -35,38 +36,28 @@ async def laden(adapter, size):
         return None
     found = {}
     for name, parts in LADEN.items():
-        host, one = await opened(adapter, "yielding", adapter.laden(parts))
-        found[name] = await duel(lambda one=one: one(ARGUMENTS_TEXT), bare_call("yielding"), size, warm=100)
+        text = PATH_TEXT if "path" in parts else ARGUMENTS_TEXT
+        host, one = await opened(adapter, "yielding", adapter.laden(parts), text)
+        found[name] = await duel(lambda one=one, text=text: one(text), bare_call("yielding"), size, warm=100)
         await host.close()
     return found
 
 
 async def parts(adapter, size):
-    """Calls, a definition, a refusal and a first export with a part left out, and with all of these.
-
-    Async calls one after the other; many at once; as one batch; and ruled by a path of six components.
-    """
+    """A call, a definition, a refusal and a first export with a part left out, and with all of these."""
     if not hasattr(adapter, "left_out"):
         return None
-    work, many = workload_of(adapter), (min(1000, 20 * size), 1 + size // 8)
-    function, bare = work.function(7), bare_call()
+    work, bare = workload_of(adapter), bare_call()
     host, one = await opened(adapter, "async")
-    path_host, ruled, of_path = await adapter.ruled_by_path(function)
-    stubs, of_many = await adapter.left_out(host, function.__name__), adapter.left_out_of_many()
+    stubs = await adapter.left_out(host, work.function(7).__name__)
 
     async def compared(action, stubs):
         return await _without(lambda: duel(action, bare, size, warm=100), stubs)
 
-    found = {
-        "one async call": await compared(lambda: one(ARGUMENTS_TEXT), stubs),
-        "one of many at once": await _without(lambda: flood(adapter, *many), of_many),
-        "one of a batch": await _without(lambda: dispatch(adapter, *many), of_many),
-        "one ruled by a path": await compared(ruled, of_path),
-    }
+    found = {"one async call": await compared(lambda: one(ARGUMENTS_TEXT), stubs)}
     for name, (action, parts_of) in adapter.other_parts(work).items():
         found[name] = await compared(action, parts_of)
-    for each in (host, path_host):
-        await each.close()
+    await host.close()
     return found
 
 

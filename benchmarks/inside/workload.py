@@ -26,6 +26,10 @@ ANSWER = {
     "count": 27,
     "rows": ["exact/region/is/3.0", "exact/year/above/2019.5"],
 }
+SUM_TEXT = '{"a": 2, "b": 3}'
+"""Arguments of the trivial tool, which gives 5."""
+PATH_TEXT = json.dumps({**ARGUMENTS, "text": "/usr/lib/a/b/c/d"})
+"""Arguments whose text is a path of six components."""
 MISTAKES = {
     "beyond a bound": {"text": "q", "most": 5000},
     "no such word": {"text": "q", "match": "sideways"},
@@ -133,6 +137,11 @@ _FUNCTION = """
     rows = [f"{{match}}/{{{column}}}/{{{test}}}/{{{value}}}" for each in conditions or ()]
     return {make}(text=text, count=most + len(rows), rows=rows)
 """
+_TRIVIAL = """
+async def add(a: int, b: int) -> int:
+    'Add two numbers.'
+    return a + b
+"""
 _KINDS = {
     "async": ("async def", "pass"),
     "yielding": ("async def", "await _sleep(0)"),
@@ -181,6 +190,11 @@ class Workload:
         function.__qualname__ = name
         function.__doc__ = _DESCRIPTION.format(number=number)
         return function
+
+    def trivial(self) -> types.FunctionType:
+        """A coroutine function that adds two numbers."""
+        self._run(_TRIVIAL)
+        return self._space["add"]
 
     def functions(self, numbers: range, kind: str = "async") -> list[types.FunctionType]:
         """One function for each number."""

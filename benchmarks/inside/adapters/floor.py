@@ -29,8 +29,13 @@ def _schema(function):
         "match": {"enum": ["any", "all", "exact"], "default": "any"},
         "conditions": {"anyOf": [{"type": "array", "items": dict(_CONDITION)}, {"type": "null"}]},
     }
+    ready["a"] = ready["b"] = {"type": "integer"}
     properties = {name: ready[name] for name in inspect.signature(function).parameters}
-    return {"type": "object", "properties": properties, "required": ["text"]}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [each for each in properties if each in ("text", "a", "b")],
+    }
 
 
 class Host:

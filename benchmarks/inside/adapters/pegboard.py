@@ -32,12 +32,19 @@ async def observe(event):  # noqa: ARG001  the same
 
 
 def laden(parts):
-    """A host with additions to each call: `rules`, two, one of which checks an argument;
-    `callbacks`, one before and one after; `events`, received by an observer."""
+    """A host with additions to each call: `rules`, two, one of which checks an argument; `declared`, the same with
+    an argument that the tool declares as a text; `path`, as a path; `callbacks`, one before and one after; `events`,
+    received by an observer."""
     from pegboard import Permissions, Rule
 
-    rules = [Rule("*", "*", "allow"), Rule("find_orders_*", "*secret*", "deny", field="text")]
-    host = Host(permissions=Permissions(rules) if "rules" in parts else None)
+    limits = {
+        "rules": Rule("find_orders_*", "*secret*", "deny", field="text"),
+        "declared": Rule("find_orders_*", "*secret*", "deny"),
+        "path": Rule("find_orders_*", "/etc/*", "deny"),
+    }
+    rules = [limits[part] for part in parts if part in limits]
+    host = Host(permissions=Permissions([Rule("*", "*", "allow"), *rules]) if rules else None)
+    host.declared = {"declared": "text", "path": "path"}.get(parts[0] if parts else "")
     if "callbacks" in parts:
         host.registry.add_callback("before_tool", before)
         host.registry.add_callback("after_tool", after)
@@ -82,7 +89,7 @@ def other_parts(work):
     from pegboard.schema import References, messages
     from pegboard.tools import tool
     from pegboard_clients.dialects import Dialect
-    from pegboard_google.gemini import Gemini
+    from pegboard_google.gemini import Gemini, GeminiSchema
 
     numbers, function = count(10_000), work.function(7)
     known, mistake = Tool.from_function(function), MISTAKES["wrong type inside"]
@@ -92,10 +99,6 @@ def other_parts(work):
     found = messages.explained(known.spec.input_schema_text, mistake)
     problems = messages.SchemaSearch(References(known.spec.input_schema)).problems(known.spec.input_schema, mistake)
     output = tool.output_of(signature.returns, tool="_")
-    changing, schema = [], known.spec.input_schema
-    for step in Gemini.dialect.steps:
-        before, schema = schema, step(schema).schema
-        changing += [step] if schema != before else []
 
     async def define():
         Tool.from_function(work.function(next(numbers)))
@@ -103,8 +106,19 @@ def other_parts(work):
     async def refuse():
         assert (await registry.call(known.name, text)).is_error
 
-    async def export():
-        assert Gemini().tools([known.spec]).entries
+    def exported(exporter):
+        changing, schema = [], known.spec.input_schema
+        for step in exporter.dialect.steps:
+            before, schema = schema, step(schema).schema
+            changing += [step] if schema != before else []
+
+        async def export():
+            assert exporter().tools([known.spec]).entries
+
+        return export, {
+            "steps that change nothing": (exporter, "dialect", Dialect("gemini", tuple(changing))),
+            "all steps": (exporter, "dialect", Dialect("gemini")),
+        }
 
     return {
         "defining a tool": (
@@ -123,13 +137,8 @@ def other_parts(work):
                 "finding and wording the problems": (messages, "explained", lambda *_: found),
             },
         ),
-        "a first export to Gemini": (
-            export,
-            {
-                "steps that change nothing": (Gemini, "dialect", Dialect("gemini", tuple(changing))),
-                "all steps": (Gemini, "dialect", Dialect("gemini")),
-            },
-        ),
+        "a first export to Gemini": exported(Gemini),
+        "a first export to gemini-schema": exported(GeminiSchema),
     }
 
 
@@ -147,23 +156,15 @@ def _unwatched(deadline):
     return lambda seconds, grace, _watchdog, name, context: deadline(seconds, grace, None, name, context)
 
 
-async def ruled_by_path(function):
-    """A host whose tool takes a path, judged by a rule at each call; a call of it; and parts as in `left_out`."""
-    from workload import ARGUMENTS
-
-    from pegboard import Permissions, Rule, tool
+def left_out_of_path():
+    """The same for calls that a rule judges by a path."""
     from pegboard.dispatch.permissions import permissions, places
 
-    rules = [Rule("*", "*", "allow"), Rule(function.__name__, "/etc/*", "deny")]
-    host = Host(permissions=Permissions(rules))
-    host.registry.register(tool(permission_arguments={"text": "path"})(function))
-    call, text = await host.caller(function), json.dumps({**ARGUMENTS, "text": "/usr/lib/a/b/c/d"})
-    stubs = {
+    return {
         "readlink": (places, "_target", lambda _: None),
         "resolving": (places, "resolve", lambda path, _known="": path),
         "matching": (permissions, "passes", lambda *_, **__: True),
     }
-    return host, lambda: call(text), stubs
 
 
 class Host:
@@ -172,8 +173,13 @@ class Host:
 
         self.registry = ToolRegistry(**settings)
         self.exporters = {}
+        self.declared = None  # how rules read the argument `text` of each tool
 
     def add(self, functions):
+        if self.declared is not None:
+            from pegboard import tool
+
+            functions = [tool(permission_arguments={"text": self.declared})(each) for each in functions]
         self.registry.register(*functions)
 
     def add_quick(self, functions):
