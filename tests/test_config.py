@@ -101,7 +101,7 @@ def test_an_untrusted_project_changes_nothing_else(user, project):
     user.write_text('enable = ["a"]\nrename.t = "mine"\nselections.s = "plugin:a"\n[plugins.a]\nx = 1')
     project.write_text(
         'enable = ["a", "b"]\nconflicts = "replace"\nrename.t = "theirs"\nselections = { s = "git_*", t = "x" }\n'
-        "[plugins.a]\nx = 2\n[plugins.b]\ny = 3"
+        "[plugins.a]\nx = 2\n[plugins.b]\ny = 3\n[tools.'*']\nexecutor = 'far'\n[executors.far]\nhost = 'evil'"
     )
     config = load_config(project=project)
     assert config.enable == ("a",)
@@ -109,20 +109,29 @@ def test_an_untrusted_project_changes_nothing_else(user, project):
     assert config.rename == {"t": "mine"}
     assert (config.plugins, config.selections) == ({"a": {"x": 1}}, {"s": "plugin:a"})
     keys = {"enable", "conflicts", "rename.t", "selections.s", "selections.t", "plugins.a", "plugins.b"}
+    keys |= {"tools.*", "executors.far"}
+    assert (config.tools, config.executors) == ({}, {})
     assert {ignored.key for ignored in config.ignored} == keys
     assert str(Ignored(str(project), "enable")) in {str(ignored) for ignored in config.ignored}
     assert "registry config trust" in str(config.ignored[0])
 
 
 def test_a_trusted_project_overrides_the_user(user, project):
-    user.write_text('enable = ["a"]\nconflicts = "keep"\nrename.t = "u"\nselections.s = "u"\n[plugins.a]\nx = 1\ny = 1')
-    project.write_text('enable = ["b"]\nconflicts = "replace"\nrename.t = "p"\nselections.s = "p"\n[plugins.a]\nx = 2')
+    user.write_text(
+        'enable = ["a"]\nconflicts = "keep"\nrename.t = "u"\nselections.s = "u"\n[plugins.a]\nx = 1\ny = 1\n'
+        '[tools.t]\nexecutor = "u"\nqueue = "u"'
+    )
+    project.write_text(
+        'enable = ["b"]\nconflicts = "replace"\nrename.t = "p"\nselections.s = "p"\n[plugins.a]\nx = 2\n'
+        '[tools.t]\nexecutor = "p"'
+    )
     trust(project)
     config = load_config(project=project)
     assert config.enable == ("b",)
     assert config.conflicts == "replace"
     assert (config.rename, config.selections) == ({"t": "p"}, {"s": "p"})
     assert config.plugins == {"a": {"x": 2, "y": 1}}
+    assert config.tools == {"t": {"executor": "p", "queue": "u"}}
     assert config.ignored == ()
 
 
@@ -210,6 +219,12 @@ def test_all_keys():
         [plugins.files]
         root = "/srv"
         limits = {lines = 3}
+        [executors.eu]
+        kind = "nats"
+        servers = ["a"]
+        [tools."*_image"]
+        executor = "eu"
+        queue = "gpu"
     """
     assert parsed(text) == {
         "block": ("a", "b"),
@@ -219,6 +234,8 @@ def test_all_keys():
         "rename": {"read_file": "cat"},
         "prefix": {"github": "gh_"},
         "plugins": {"files": {"root": "/srv", "limits": {"lines": 3}}},
+        "executors": {"eu": {"kind": "nats", "servers": ["a"]}},
+        "tools": {"*_image": {"executor": "eu", "queue": "gpu"}},
     }
     assert parsed("") == {}
 
@@ -249,6 +266,16 @@ def test_all_keys():
         pytest.param("where = '\"" + r"\"" * 60_000 + "'", "where", "quotes don't match", id="none is read twice"),
         ("plugins = 1", "plugins", "expected a table, found int"),
         ("plugins.files = 'x'", "plugins.files", "expected a table, found str"),
+        ("executors.eu = 'x'", "executors.eu", "expected a table, found str"),
+        ("executors.eu.kind = 3", "executors.eu.kind", "expected a string, found int"),
+        ("executors.eu.kind = ''", "executors.eu.kind", "must not be empty"),
+        ("tools = 1", "tools", "expected a table, found int"),
+        ("tools.'a*' = 'x'", "tools.a*", "expected a table, found str"),
+        ("tools.a.executer = 'x'", "tools.a.executer", "unknown key. Did you mean 'executor'?"),
+        ("tools.a.timeout = 3", "tools.a.timeout", "unknown key. There are executor, queue"),
+        ("tools.a.executor = 3", "tools.a.executor", "executor must be the name of an executor"),
+        ("tools.a.executor = ''", "tools.a.executor", "executor must be the name of an executor"),
+        ("tools.a.queue = '..'", "tools.a.queue", "queue must be 1 to 64 of"),
     ],
 )
 def test_errors_name_the_file_and_the_key(text, key, words):

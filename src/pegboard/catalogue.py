@@ -262,10 +262,6 @@ class Catalogue:
             extras={**self.extras, kind: {**of_kind, name: thing}}, owners={**self.owners, f"{kind}:{name}": owner}
         )
 
-    def with_made(self, kind: str, name: str, thing: Any) -> Catalogue:
-        """A catalogue with what a factory has made in its place."""
-        return self.evolve(extras={**self.extras, kind: {**self.extras[kind], name: thing}})
-
     def with_problems(self, *problems: Problem) -> Catalogue:
         """A catalogue with these problems added, each once."""
         return self.evolve(problems=tuple(dict.fromkeys((*self.problems, *problems))))

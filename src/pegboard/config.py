@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
+from fnmatch import fnmatchcase
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
@@ -28,7 +29,7 @@ from pegboard.files import (
     user_folder,
     write_state,
 )
-from pegboard.tools.spec import ConflictPolicy, is_valid_name
+from pegboard.tools.spec import ConflictPolicy, Policy, is_valid_name
 from pegboard.typing import frozen
 
 
@@ -52,6 +53,10 @@ _CONFLICTS: Final = get_args(ConflictPolicy)
 _TRUSTED: Final = "trusted.json"
 _QUOTED: Final = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|(["']).*""", re.DOTALL)
 """A quoted part, or an unclosed quote with everything after it, which keeps the match linear."""
+OF_EXECUTORS: Final = ("kind",)
+"""What is ours in `[executors.NAME]`; the rest is the settings of what makes the executor."""
+_PLACEMENT: Final = ("executor", "queue")
+_OF_TABLES: Final = ("plugins", "executors", "tools")
 _SWITCH: Final = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
@@ -98,6 +103,8 @@ class Config:
             that it was accepted for, and is held back if that is neither.
         where: The predicate that every resolution starts with, as text, or `None`.
         plugins: Plugin, or distribution -> its settings.
+        executors: Executor -> its settings: its `kind`, if that has another name, and what makes it takes the others.
+        tools: Pattern of tool names -> the `executor` and the `queue` of these tools; the last one that has it counts.
         autoload: Whether installed plugins are loaded at all.
         files: The files that were read, in order.
         looked_at: Every file whose creation, change or removal would change this value, `files` included.
@@ -114,6 +121,8 @@ class Config:
     conflicts: ConflictPolicy | None = None
     where: str | None = None
     plugins: Mapping[str, PluginSettings] = _NOTHING
+    executors: Mapping[str, Mapping[str, Any]] = _NOTHING
+    tools: Mapping[str, Mapping[str, Any]] = _NOTHING
     autoload: bool = True
     files: tuple[str, ...] = ()
     looked_at: tuple[str, ...] = ()
@@ -125,6 +134,13 @@ class Config:
         own = normalised(distribution) if distribution else None
         named = (settings for name, settings in self.plugins.items() if own is not None and normalised(name) == own)
         return next(named, self.plugins.get(plugin, _NOTHING))
+
+    def placed(self, policy: Policy, name: str) -> Policy:
+        """The policy of a plugin's tool of this name, with what `tools` says of it."""
+        for pattern, facts in self.tools.items():
+            if fnmatchcase(name, pattern.replace("[", "[[]")):  # as in predicates, only `*` and `?` are special
+                policy = evolve(policy, **facts)
+        return policy
 
 
 NO_CONFIG: Final = Config()  # the configuration without any file
@@ -170,8 +186,8 @@ def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = No
             if wrong is None:
                 raise ConfigError(cause, file=file, key=place) from None
             wrong.append(ConfigError(cause, file=file, key=place))
-    if "plugins" in values:
-        values["plugins"] = _resolve_paths(values["plugins"], Path(file).parent)
+    for key in values.keys() & {"plugins", "executors"}:
+        values[key] = _resolve_paths(values[key], Path(file).parent)
     return values
 
 
@@ -243,8 +259,29 @@ def _predicate(value: Any, key: str) -> str:
     return text
 
 
-def _plugins(value: Any, key: str) -> dict[str, dict[str, Any]]:
-    return {plugin: _table(each, f"{key}.{plugin}") for plugin, each in _table(value, key).items()}
+def _tables(value: Any, key: str) -> dict[str, dict[str, Any]]:
+    return {name: _table(each, f"{key}.{name}") for name, each in _table(value, key).items()}
+
+
+def _executors(value: Any, key: str) -> dict[str, dict[str, Any]]:
+    tables = _tables(value, key)
+    for name, table in tables.items():
+        _texts({own: table[own] for own in OF_EXECUTORS if own in table}, f"{key}.{name}")
+    return tables
+
+
+def _placements(value: Any, key: str) -> dict[str, dict[str, Any]]:
+    tables = _tables(value, key)
+    for pattern, table in tables.items():
+        for name, each in table.items():
+            place = f"{key}.{pattern}.{name}"
+            if name not in _PLACEMENT:
+                raise _WrongValueError(f"unknown key.{near_or_known(name, _PLACEMENT)}", place)
+            try:
+                Policy(**{name: each})
+            except (TypeError, ValueError) as error:
+                raise _WrongValueError(str(error), place) from None
+    return tables
 
 
 def _resolve_paths(value: Any, folder: Path) -> Any:
@@ -266,7 +303,9 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "prefix": _tool_names,
     "conflicts": _policy,
     "where": _predicate,
-    "plugins": _plugins,
+    "plugins": _tables,
+    "executors": _executors,
+    "tools": _placements,
     "selections": _texts,
 }
 
@@ -429,7 +468,7 @@ def _with(config: Config, key: str, value: Any) -> Config:
     if earlier is not None and key not in _REPLACED:
         if key == "where":
             value = f"({earlier}) and ({value})"
-        elif key == "plugins":
+        elif key in _OF_TABLES:
             value = {**earlier, **{name: {**earlier.get(name, {}), **each} for name, each in value.items()}}
         elif isinstance(value, dict):
             value = {**earlier, **cast("dict[str, Any]", value)}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
 from pegboard import lazy
 from pegboard.callbacks import Callback, accept_keywords
@@ -36,6 +36,32 @@ if TYPE_CHECKING:
     from pegboard.toolsets.toolset import Toolset
 
 
+class ExecutorSetup(NamedTuple):
+    """An executor of the configuration: under which name its factory is registered, and what makes it of that."""
+
+    kind: str
+    make: Callable[[Any], Any]
+
+
+class MadeExecutor(NamedTuple):
+    """An executor, and the class, function or executor that is registered for it, by its name there."""
+
+    kind: str
+    source: Any
+    executor: Any
+
+
+def is_factory(thing: Any) -> bool:
+    """Whether this is a class or function that makes an executor."""
+    return isinstance(thing, type) or (
+        callable(thing) and not hasattr(thing, "execute") and not hasattr(thing, "execute_tool")
+    )
+
+
+def _make(source: Any) -> Any:
+    return source() if is_factory(source) else source
+
+
 class Contributions:
     """What hosts and plugins have registered in one registry: an immutable catalogue, which is replaced as a whole.
 
@@ -45,6 +71,8 @@ class Contributions:
     def __init__(self) -> None:
         self.catalogue = EMPTY
         self.manager: object = None  # the `PluginManager` that loads plugins into this registry
+        self.executors: Mapping[str, ExecutorSetup] = {}  # those that the configuration has, by name
+        self.made: dict[str, MadeExecutor] = {}  # by name
         self.lock = threading.RLock()
         self._making = threading.Lock()  # one executor at a time
         self._subscribers: tuple[Callable[[], object], ...] = ()
@@ -57,6 +85,8 @@ class Contributions:
             kind: `"exporters"`, `"models"` or `"executors"`.
         """
         names = {*self.catalogue.extras.get(kind, {}), *self.catalogue.offered(kind)}
+        if kind == "executors":
+            names |= self.executors.keys()
         return tuple(sorted(names if self.manager is not None else names.union(lazy.installed().names(kind))))
 
     def on_change(self, function: Callable[[], object]) -> Handle:
@@ -188,32 +218,40 @@ class Contributions:
         return found
 
     def made_executor(self, name: str) -> Any:
-        """The executor of this name, if it has been made already; else `None`."""
-        executor = self.catalogue.extras.get("executors", {}).get(name)
-        return None if _is_factory(executor) else executor
+        """The executor of this name, if it is made and what made it is still registered; else `None`."""
+        made, registered = self.made.get(name), self.catalogue.extras.get("executors", {})
+        if made is not None and registered.get(made.kind) is made.source:
+            return made.executor
+        own = None if name in self.executors else registered.get(name)
+        return None if is_factory(own) else own
 
     def executor(self, name: str) -> Any:
-        """The executor of this name; a factory is replaced by the one executor that it makes.
+        """The executor of this name, as `find` finds what is registered under its kind, which by default is its name.
+
+        What makes it is called once. May take long: it may import a plugin, or a client.
 
         Raises:
             LookupError: There is none.
-            PluginError: As `find`.
+            PluginError: A plugin offers it, but failed.
+            ConfigError: Its settings are wrong.
+            Exception: What its factory raised.
         """
         with self._making:
-            executor = self.find("executors", name)
-            if executor is None:
-                raise LookupError(not_provided("executors", name, self.names("executors")))
-            if _is_factory(executor):
-                executor = executor()
-                self.change(lambda catalogue: catalogue.with_made("executors", name, executor))
-            return executor
+            if (executor := self.made_executor(name)) is not None:
+                return executor
+            kind, make = self.executors.get(name, ExecutorSetup(name, _make))
+            source = self.find("executors", kind)
+            if source is None:
+                raise LookupError(not_provided("executors", kind, self.names("executors")))
+            self.made[name] = made = MadeExecutor(kind, source, make(source))
+            return made.executor
 
-
-def _is_factory(thing: Any) -> bool:
-    """Whether this is a class or function that makes an executor."""
-    return isinstance(thing, type) or (
-        callable(thing) and not hasattr(thing, "execute") and not hasattr(thing, "execute_tool")
-    )
+    def take_executors(self, sources: Iterable[Any]) -> tuple[Any, ...]:
+        """The executors among what was registered, and those that were made of it, each once; to be closed."""
+        known = {id(each): each for each in sources}
+        made = [self.made.pop(name) for name, each in [*self.made.items()] if id(each.source) in known]
+        every = (*(each.executor for each in made), *known.values())
+        return tuple({id(each): each for each in every if not is_factory(each)}.values())
 
 
 class Registrar:

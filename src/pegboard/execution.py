@@ -167,7 +167,7 @@ class LocalExecutor:
 
     async def aclose(self) -> None:
         """Closes the executors, the services and the thread pools."""
-        await close_executors(self._executors)
+        await close_executors(self._executors.values())
         await self._services.aclose()
         self._runtime.threads.close()
         self._runtime.tool_threads.close()

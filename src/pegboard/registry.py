@@ -545,7 +545,8 @@ class ToolRegistry(Registrar):
     async def aclose(self) -> None:
         """Ends background work and closes executors, services and toolsets; failures are logged."""
         if self._dispatcher is not None:
-            await self._dispatcher.aclose(self.contributions.catalogue.extras.get("executors", {}))
+            sources = self.contributions.catalogue.extras.get("executors", {}).values()
+            await self._dispatcher.aclose(self.contributions.take_executors(sources))
         await self.services.aclose()
         if toolsets := self.contributions.catalogue.toolsets:
             from pegboard.toolsets.toolset import close_all  # only for toolsets, as below

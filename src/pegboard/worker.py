@@ -23,7 +23,7 @@ from pegboard.dispatch.executors.execution import ExecutionRequest, ExecutionRes
 from pegboard.dispatch.executors.executor import ExecutorCall
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, tuple_of
+from pegboard.errors import FatalToolError, PegboardError, ToolError, detail_of, log_failure, tuple_of
 from pegboard.execution import LocalExecutor
 from pegboard.json import is_object, json_text, size_text, strict_json
 from pegboard.schema.converter import ALWAYS, JsonRecord
@@ -268,7 +268,7 @@ class Worker:
         others = {name for each in tools if (name := each.policy.executor) not in (None, "loop", "thread")}
         executors = dict[str, Any]()
         for name in others:
-            with suppress(LookupError, PluginError):  # its tools aren't executed
+            with suppress(LookupError, PegboardError):  # its tools aren't executed
                 executors[name] = await run_in_thread(registry.contributions.executor, name)
         rules = registry.permissions
         permissions = Permissions(mode="bypass") if rules is None else _allowing(rules)

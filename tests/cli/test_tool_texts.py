@@ -7,7 +7,7 @@ import json
 import pytest
 from attrs import evolve
 
-from pegboard import Grammar, Origin, Problem, Tool, ToolAnnotations, ToolSpec
+from pegboard import Grammar, Origin, Policy, Problem, Tool, ToolAnnotations, ToolSpec
 from pegboard.cli import tool_texts
 from pegboard.cli.tool_texts import (
     listing_json,
@@ -72,6 +72,17 @@ def test_a_tools_object_has_every_key_that_is_known():
         "version": "0.1.0",
         "digest": READ.spec.digest,
     }
+
+
+def test_where_a_tool_runs_and_its_limits_are_listed_and_shown():
+    policy = Policy(executor="far", queue="gpu", timeout=5.0, memory_limit=1 << 30, retries=2, max_concurrency=3)
+    placed = BARE.evolve(policy=policy)
+    facts = {"executor": "far", "queue": "gpu", "timeout": 5.0, "memoryLimit": 1 << 30, "retries": 2}
+    for text in (listing_json([placed]), show_json(placed)):
+        (listed,) = json.loads(text).get("tools", [json.loads(text)])
+        assert {key: listed.get(key) for key in facts} == facts
+        assert "maxConcurrency" not in listed
+    assert "executor: far\nqueue: gpu\ntimeout: 5.0\nmemoryLimit: 1073741824\nretries: 2\n" in show_text(placed)
 
 
 def test_problems_in_json():

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from installed import OLD, install, write
-from pegboard import ModelRequest, ModelRequest as Request, Origin, Tool, ToolAnnotations, ToolSpec, load
+from pegboard import ModelRequest, ModelRequest as Request, Origin, Policy, Tool, ToolAnnotations, ToolSpec, load
 from pegboard.catalogue import PublishedTools
 from pegboard.errors import ManifestError
 from pegboard.plugins.manifest import (
@@ -370,6 +370,10 @@ def pegboard_register_tools(register):
         ({"offered": 1}, "offered must be of type bool, got 1"),
         ({"processes": None}, "processes must be of type bool, got None"),
         ({"instructions": 5}, "instructions must be of type str or None, got 5"),
+        ({"policy": 5}, "policy: expected an object, found int"),
+        ({"policy": {"speed": 5}}, "policy: speed: unknown key"),
+        ({"policy": {"timeout": "5"}}, "policy: .*timeout"),
+        ({"policy": {"queue": "a b"}}, "policy: queue must be 1 to 64 of"),
         ({"instructions": "x" * (_MOST_INSTRUCTIONS + 1)}, "instructions must have at most "),
     ],
 )
@@ -388,6 +392,11 @@ def test_invalid_request_facts_are_refused_with_their_place(data, wrong):
         ({"instructions": 5}, {}),
         ({"instructions": "x" * 200_000}, {"instructions": "x" * _MOST_INSTRUCTIONS}),  # too long, so that it is named
         ({"by_arguments": {"read_only": bool}}, {"may_read_only": True}),
+        ({"policy": Policy(max_concurrency=2)}, {}),
+        (
+            {"policy": Policy(executor="far", queue="gpu", memory_limit=1 << 30, max_concurrency=2)},
+            {"policy": {"executor": "far", "queue": "gpu", "memoryLimit": 1 << 30}},
+        ),
     ],
 )
 def test_request_facts_of_a_tool_are_read_back_from_json(facts, data):

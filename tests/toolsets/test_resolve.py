@@ -15,6 +15,7 @@ from hypothesis import given, strategies as st
 from pegboard import (
     CombinedToolset,
     Explanation,
+    Policy,
     Predicate,
     Problem,
     ReadonlyContext,
@@ -340,6 +341,12 @@ def test_its_digest_is_over_the_digests_of_its_tools_in_order():
 )
 def test_an_explanation_tells_each_step(name, options, text):
     assert str(resolved(THREE, **options).explain(name)) == text
+
+
+def test_an_explanation_tells_where_a_tool_runs_and_its_limits():
+    placed = make_tool("a").evolve(policy=Policy(executor="far", queue="gpu", timeout=5.0))
+    told = "a: offered\n  + offered: by the host\n  + runs: executor far, queue gpu, timeout 5.0\n  + order: 1 of 1"
+    assert str(resolved([placed]).explain("a")) == told
 
 
 def test_an_explanation_names_held_back_tools():

@@ -28,6 +28,7 @@ _CONSTRAINTS: Final = (
 _LISTED: Final = (
     *("name", "title", "description", "inputSchema", "outputSchema", "annotations", "tags", "kind", "toolVersion"),
     *("plugin", "distribution", "version", "source", "digest"),
+    *("executor", "queue", "timeout", "memoryLimit", "retries"),
 )
 
 
@@ -38,7 +39,7 @@ def show_text(tool: Tool) -> str:
     given, result, facts = told["inputSchema"], told.get("outputSchema"), _besides(tool, told, _SHOWN)
     if tool.instructions:
         facts["instructions"] = tool.instructions
-    facts["digest"] = spec.digest
+    facts |= {**tool.policy.runs, "digest": spec.digest}
     title = f" - {visible(spec.title, again=True)}" if spec.title else ""
     nothing = "none" if given.get("additionalProperties") is False else "any object"
     blocks = [
@@ -127,7 +128,7 @@ def summary_of(spec: ToolSpec) -> str:
 
 def _tool_json(tool: Tool, *, full: bool = False) -> str:
     """A tool's object in `list --json`, on one line, hidden characters escaped; in full with the rest of the spec."""
-    facts, origin = tool.spec.to_json(), tool.origin
+    facts, origin = tool.spec.to_json() | tool.policy.runs, tool.origin
     facts |= {"toolVersion": facts.get("version"), "digest": tool.spec.digest}
     facts |= {"plugin": origin.plugin, "distribution": origin.distribution, "version": origin.version}
     facts |= {"source": origin.source}

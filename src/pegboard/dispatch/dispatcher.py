@@ -195,7 +195,7 @@ class Dispatcher:
         abandoned = sum(pool.abandoned for pool in self.runtime.pools)
         return Health(abandoned, watchdog.given_up, watchdog.blocked, dropped)
 
-    async def aclose(self, executors: Mapping[str, Any]) -> None:
+    async def aclose(self, executors: Iterable[Any]) -> None:
         """Closes background work first, then observers, then executors and threads."""
         made = vars(self.runtime)
         if "operations" in made:

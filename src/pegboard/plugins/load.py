@@ -14,6 +14,7 @@ from pegboard.config import NO_CONFIG, Config, autoload_in, is_named, normalised
 from pegboard.contributions import Contributions
 from pegboard.errors import ManifestError, operator_log, tuple_of
 from pegboard.plugins.cache import CachedManifests
+from pegboard.plugins.configured import executor_setups
 from pegboard.plugins.discovery import Discovery, FoundPlugin, discover
 from pegboard.plugins.manager import GUARDS, NEEDS_POSIX, NOT_HERE, PluginManager
 from pegboard.plugins.manifest import PluginManifest, read_manifest, stale_manifest
@@ -76,7 +77,7 @@ def load(
     merged = evolve(config, plugins={**config.plugins, **(settings or {})})
     own = {found.name: merged.settings(found.name, found.distribution) for found in discovery.entries}
     manager = PluginManager(registry, own, config, seconds)
-    registry.contributions.manager = manager
+    registry.contributions.manager, registry.contributions.executors = manager, executor_setups(config)
     loading = _Loading(manager, own, refresh=refresh, progress=progress)
     wanted = loading.choose(discovery, blocked_names(config, block), config.enable)
     own |= {found.name: merged.settings(found.name, found.distribution) for found in wanted}

@@ -407,8 +407,13 @@ class PluginManager:
             plugin.failure = PluginError(name, "it was unloaded", distribution=plugin.origin.distribution)
         return self._chains()
 
+    def _configured(self, plugin: str, tool: Tool) -> Tool:
+        """The tool under its name in this registry, and with the executor that the configuration sets for that."""
+        tool = self._named(plugin, tool)
+        policy = self.config.placed(tool.policy, tool.name)
+        return tool if policy is tool.policy else tool.evolve(policy=policy)
+
     def _named(self, plugin: str, tool: Tool) -> Tool:
-        """The tool under its name in this registry."""
         rename, name = self.config.rename, self.config.prefix.get(plugin, "") + tool.name
         name = rename.get(f"{plugin}:{tool.name}") or rename.get(name, name)
         if name == tool.name:
@@ -441,7 +446,7 @@ class PluginManager:
             handler = LateHandler(lambda name=spec.name: self._live_tool(plugin, name))
             tool = Tool(spec, handler, plugin.origin)
             facts = manifest.requests.get(spec.name)
-            plugin.listed[spec.name] = self._named(plugin.name, tool if facts is None else facts.on(tool, handler))
+            plugin.listed[spec.name] = self._configured(plugin.name, tool if facts is None else facts.on(tool, handler))
         self.reserve(plugin.origin, plugin.listed.values(), manifest)
         return [*plugin.listed.values()]
 
@@ -500,7 +505,7 @@ class PluginManager:
     def _register(self, plugin: Plugin) -> None:
         """Registers what a plugin brought; tools that are still as listed are replaced by live ones."""
         origin, listed, faults = plugin.origin, plugin.listed, [*plugin.faults]
-        plugin.live = {tool.name: self._named(plugin.name, tool) for tool in plugin.tools}
+        plugin.live = {tool.name: self._configured(plugin.name, tool) for tool in plugin.tools}
         now, then = ({name: tool.spec for name, tool in tools.items()} for tools in (plugin.live, listed or {}))
         if listed is not None and (changed := changed_tools(now, then)):
             plugin.live = {name: tool for name, tool in plugin.live.items() if name not in changed}
@@ -620,7 +625,7 @@ async def unload_plugin(registry: ToolRegistry, name: str) -> bool:
         for kind, things in before.extras.items()
     }
     await registry.services.aclose(own.get("services", ()))
-    executors = own.get("executors", ())
+    executors = contributions.take_executors(own.get("executors", ()))
     for failure in (*await close_all(before.toolsets_of(name)), *await close_all(executors, "aclose")):
         log_failure(f"closing what plugin {name!r} has brought", failure)
     return True

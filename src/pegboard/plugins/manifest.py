@@ -28,7 +28,7 @@ from pegboard.errors import ManifestError, PegboardError, instance_of
 from pegboard.files import os_error_text, read_bounded, write_atomic
 from pegboard.json import MAX_VALUES, plain_copy, strict_json
 from pegboard.plugins.discovery import FoundPlugin
-from pegboard.tools.spec import Origin, ToolSpec
+from pegboard.tools.spec import DEFAULT_POLICY, Origin, Policy, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.typing import JsonObject, frozen
 
@@ -83,9 +83,20 @@ def _check_length(_facts: RequestFacts, attribute: Attribute[Any], value: str | 
         raise ValueError(f"{attribute.name} must have at most {_MOST_INSTRUCTIONS:,} characters, got {len(value):,}")
 
 
+def _policy(given: Policy | JsonObject) -> Policy:
+    if isinstance(given, Policy):
+        return given
+    if not isinstance(given, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  from a file
+        raise TypeError(f"policy: expected an object, found {type(given).__name__}")
+    try:
+        return Policy.of_runs(given)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"policy: {error}") from None
+
+
 @frozen
 class RequestFacts:
-    """Facts of a tool that concern requests, known before its plugin's code is imported."""
+    """Facts of a tool that concern requests and calls, known before its plugin's code is imported."""
 
     offered: bool = field(default=True, validator=instance_of(bool))  # whether models may be offered it
     processes: bool = field(default=False, validator=instance_of(bool))  # whether it processes requests
@@ -93,25 +104,28 @@ class RequestFacts:
     instructions: str | None = field(default=None, validator=(instance_of(str, type(None)), _check_length))
     # whether some calls of it are read-only, by their arguments
     may_read_only: bool = field(default=False, validator=instance_of(bool))
+    # where its calls run, and within which limits
+    policy: Policy = field(default=DEFAULT_POLICY, converter=_policy)
 
     @classmethod
     def of(cls, tool: Tool) -> RequestFacts:
         """The facts of a live tool."""
         instructions: object = tool.instructions
         text = instructions[:_MOST_INSTRUCTIONS] if isinstance(instructions, str) and instructions else None
-        return cls(bool(tool.offered), tool.process_request is not None, text, "read_only" in tool.by_arguments)
+        processes, may_read_only = tool.process_request is not None, "read_only" in tool.by_arguments
+        return cls(bool(tool.offered), processes, text, may_read_only, tool.policy.runs)
 
     def on(self, tool: Tool, late: LateHandler) -> Tool:
         """A listed tool with these facts; if it processes requests, the first request imports its plugin."""
         process = partial(_processed, late) if self.processes else None
         reads = {"read_only": _unknown} if self.may_read_only else {}
-        return tool.evolve(
-            offered=self.offered, instructions=self.instructions, process_request=process, by_arguments=reads
-        )
+        facts = {"offered": self.offered, "instructions": self.instructions, "policy": self.policy}
+        return tool.evolve(process_request=process, by_arguments=reads, **facts)
 
     def to_json(self) -> JsonObject:
-        """`{"offered": false, "processes": true, "instructions": "..."}`, without defaults."""
-        return asdict(self, filter=lambda field, value: value != field.default)
+        """`{"offered": false, "processes": true, "policy": {"timeout": 5.0}, ...}`, without defaults."""
+        facts = asdict(self, recurse=False, filter=lambda field, value: value != field.default)
+        return {**facts, "policy": self.policy.runs} if "policy" in facts else facts
 
 
 def _unknown(_arguments: Any) -> None:
@@ -242,6 +256,7 @@ def _published_json(published: PublishedTools) -> JsonObject:
     origins = ((tool, tool.origin) for tool in published.tools)
     tools = [
         {"toolset": of.toolset, "trusted": of.trusted, "source": of.source, "spec": tool.spec.to_json()}
+        | {"policy": tool.policy.runs}
         for tool, of in origins
     ]
     return {"tools": tools, "files": dict(published.files), "failed": published.failed}
@@ -255,9 +270,10 @@ def _published_in(data: Any, owner: Origin, place: str) -> PublishedTools:
         toolset, trusted = _as_text(facts.get("toolset"), place), facts.get("trusted") is True
         try:
             origin = evolve(owner, toolset=toolset, trusted=trusted, source=facts.get("source"))
+            policy = Policy.of_runs(_as_object(facts.get("policy", {}), place))
         except (TypeError, ValueError) as error:
             raise ManifestError(f"{place}: {error}") from None
-        tools.append(Tool(_spec(facts.get("spec"), place), origin=origin))
+        tools.append(Tool(_spec(facts.get("spec"), place), origin=origin, policy=policy))
     files = {path: _as_text(stamp, place) for path, stamp in _as_object(members.get("files"), place).items()}
     return PublishedTools(tuple(tools), files, members.get("failed") is True)
 

@@ -195,7 +195,27 @@ class Policy:
     memory_limit: int | None = field(default=None, validator=at_least(LEAST_MEMORY, or_none=True))
     queue: str | None = field(default=None, validator=attrs.validators.optional(_check_queue))
 
+    @property
+    def runs(self) -> JsonObject:
+        """Where calls run and within which limits: `executor`, `queue`, `timeout`, `memoryLimit`, `retries`, if set."""
+        facts = {wire: getattr(self, name) for wire, name in _RUNS.items()}
+        return {wire: value for wire, value in facts.items() if value not in (None, 0)}
 
+    @classmethod
+    def of_runs(cls, data: JsonMapping) -> Policy:
+        """Reads `runs` from an untrusted source; anything else raises `ValueError` or `TypeError`."""
+        for wire in data.keys() - _RUNS.keys():
+            raise ValueError(f"{wire:.80}: unknown key")
+        return cls(**{_RUNS[wire]: value for wire, value in data.items()})
+
+
+_RUNS: Final = {
+    "executor": "executor",
+    "queue": "queue",
+    "timeout": "timeout",
+    "memoryLimit": "memory_limit",
+    "retries": "retries",
+}
 DEFAULT_POLICY: Final = Policy()
 
 

@@ -278,6 +278,8 @@ class ResolvedTools:
             ]
         held = tuple(why for held, why in self.held_back if held == name)
         if (place := self._places.get(name)) is not None:
+            if runs := self.tools[place].policy.runs:
+                reasons.append(Reason("runs", "in", ", ".join(f"{key} {value}" for key, value in runs.items())))
             reasons.append(Reason("order", "in", f"{place + 1} of {len(self)}"))
             return Explanation(name, offered=True, reasons=tuple(reasons), notes=held)
         near = () if name in self.considered else suggest(name[:200], self.considered)

@@ -321,6 +321,24 @@ def test_misspelt_renames_are_reported(run, site, home, key, finding):
     assert [(one["cause"], one["fix"]) for one in causes] == ([finding] if finding else [])
 
 
+@pytest.mark.parametrize(
+    ("config", "finding"),
+    [
+        ('[tools.wpe]\nqueue = "q"', "configuration: tools: no plugin registers a tool called 'wpe'"),
+        ('[tools."w*"]\nexecutor = "thread"', None),
+        ('[tools.wipe]\nexecutor = "far"', "tool 'wipe': No installed plugin provides 'far'."),
+        (
+            '[tools.wipe]\nexecutor = "eu"\n[executors.eu]\nkind = "far"',
+            "configuration: executors.eu: No installed plugin provides 'far'.",
+        ),
+    ],
+)
+def test_tools_placed_nowhere_are_reported(run, site, home, config, finding):
+    write(home / "config/pegboard/pegboard.toml", config)
+    wrong = [f"{of}: {causes[0]}" for of, causes in found(run).items() if of.startswith(("configuration", "tool"))]
+    assert [each.startswith(finding or "-") for each in wrong] == ([True] if finding else [])
+
+
 def test_a_cause_shared_by_plugins_is_reported_once(run, registry):
     problems = (
         Problem("void", plugin="a", distribution="d"),

@@ -7,7 +7,7 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import a_tool
-from pegboard import Origin, ReadonlyContext, Rule
+from pegboard import Origin, Policy, ReadonlyContext, Rule
 from pegboard.approval import MemoryGrants, session_key, tool_key
 from pegboard.tools import HOST
 
@@ -76,3 +76,11 @@ def test_the_key_of_a_tool():
     assert len({tool_key(each) for each in (*tools, a_tool("other"), a_tool(description="else"))}) == 5
     sources = [evolve(a_tool(), origin=Origin(source=source)) for source in (None, "a", "b")]
     assert len({tool_key(each) for each in sources}) == 3
+
+
+def test_the_key_of_a_tool_has_where_it_runs_and_its_limits():
+    """Where none is set, the key is the one that a tool without a policy has."""
+    own = {"executor": "far", "queue": "gpu", "timeout": 5.0, "memory_limit": 1 << 30, "retries": 2}
+    policies = [Policy(), *(Policy(**{name: value}) for name, value in own.items()), Policy(**own)]
+    assert len({tool_key(evolve(a_tool(), policy=policy)) for policy in policies}) == 7
+    assert tool_key(evolve(a_tool(), policy=Policy(max_concurrency=3))) == tool_key(a_tool())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from pegboard import hookimpl
@@ -24,7 +25,8 @@ def pegboard_register_executors(register: Callable[[str, Any], None], settings: 
         TypeError: A setting is of the wrong type.
     """
     check_keys(settings, SETTINGS, "plugins.processes")
-    register("process", ChildProcesses(**settings))
+    ChildProcesses(**settings)  # refuses wrong settings now, not at the first call
+    register("process", partial(ChildProcesses, **settings))  # `[executors.NAME]` may have others
 
 
 @hookimpl

@@ -65,9 +65,11 @@ def show_config(options: Options) -> int:
     Files and environment are merged; what looks like a key or a password is hidden.
     """
     config = merge_configuration(options)
-    keys = ("block", "untrusted", "enable", "rename", "prefix", "conflicts", "where", "plugins", "autoload", "files")
-    plugins = {name: without_secrets(settings) for name, settings in config.plugins.items()}
-    write(json_pretty({**{key: getattr(config, key) for key in keys}, "plugins": plugins}) + "\n")
+    keys = ("block", "untrusted", "enable", "rename", "prefix", "conflicts", "where", "tools", "autoload", "files")
+    shown = {key: getattr(config, key) for key in keys}
+    for key in ("plugins", "executors"):
+        shown[key] = {name: without_secrets(settings) for name, settings in getattr(config, key).items()}
+    write(json_pretty(shown) + "\n")
     for ignored in config.ignored:
         write_note(str(ignored))
     if config.project_block:

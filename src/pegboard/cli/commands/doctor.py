@@ -21,6 +21,7 @@ from pegboard.cli.options import FILE_PATH, Options, registry_options
 from pegboard.cli.output import Status, block, json_rows, stdout_screen, write, write_note
 from pegboard.cli.session import Session, call_hook, names_of_plugins, open_session
 from pegboard.config import is_named, normalised
+from pegboard.dispatch.state import HERE
 from pegboard.errors import (
     ConfigError,
     DuplicateToolError,
@@ -28,6 +29,8 @@ from pegboard.errors import (
     ManifestError,
     PluginError,
     cause_of,
+    did_you_mean,
+    not_provided,
     suggest,
 )
 from pegboard.json import count_text
@@ -36,6 +39,7 @@ from pegboard.plugins.imports import plugin_uses
 from pegboard.plugins.probe import probe_together
 from pegboard.text import visible
 from pegboard.tools.spec import Problem
+from pegboard.toolsets.predicates import matcher
 
 if TYPE_CHECKING:
     from importlib_metadata import Distribution
@@ -102,6 +106,7 @@ def findings(options: Options, rules: str | None, check: Callable[[str], None]) 
     check(count_text(len(session.static_tools()), "tool"))
     yield from _of_configuration(session)
     yield from _of_names(session)
+    yield from _of_places(session)
     check(count_text(len(session.entries()), "plugin"))
     yield from _of_problems(session)
     yield from _of_plugins(session)
@@ -172,6 +177,23 @@ def _of_names(session: Session) -> Iterator[Finding]:
     for key, cause, near in unknown:
         if near:
             yield f"configuration: {key}", cause, f"Did you mean {near[0]!r}?"
+
+
+def _of_places(session: Session) -> Iterator[Finding]:
+    """Patterns of `[tools]` that no tool has, and executors that nothing provides."""
+    tools, contributions = session.registry.tools(), session.registry.contributions
+    of_plugins = [tool.name for tool in tools if tool.origin.plugin is not None]
+    for pattern in session.config.tools:
+        if not any(map(matcher(pattern), of_plugins)):
+            near = did_you_mean(suggest(pattern, of_plugins)).strip() or _CORRECT
+            yield "configuration: tools", f"no plugin registers a tool called {pattern!r}", near
+    there, names = session.registry.contributions.catalogue, contributions.names("executors")
+    offered = {*there.extras.get("executors", {}), *there.offered("executors")}
+    wanted = {setup.kind: f"configuration: executors.{name}" for name, setup in contributions.executors.items()}
+    places = ((tool.policy.executor, f"tool {tool.name!r}") for tool in tools)
+    wanted |= {name: place for name, place in places if name and name not in (*HERE, *contributions.executors)}
+    for name in wanted.keys() - offered:
+        yield wanted[name], not_provided("executors", name, names), _CORRECT
 
 
 def _of_problems(session: Session) -> Iterator[Finding]:

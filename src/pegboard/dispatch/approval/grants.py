@@ -73,12 +73,15 @@ def session_key(request: ReadonlyContext) -> str | None:
 def tool_key(tool: Tool) -> str:
     """Digest of what grants and approvals of a tool are bound to.
 
-    That is its definition with its presets, its origin with its source, its executor, and its former names and
-    permissions.
+    That is its definition with its presets, its origin with its source, its executor with the queue and its limits, and
+    its former names and permissions.
     """
     former = tool.former_names, tool.former_permissions, tuple(tool.own_names.items())
     source = () if tool.origin.source is None else (tool.origin.source,)  # without one as before there were any
-    return _digest_of(tool.digest, owner_of(tool), tool.origin.toolset, tool.policy.executor, former, *source)
+    runs = tool.policy.runs
+    executor, limits = runs.pop("executor", None), tuple(runs.items())
+    rest = (*source, limits) if limits else source
+    return _digest_of(tool.digest, owner_of(tool), tool.origin.toolset, executor, former, *rest)
 
 
 _digest_of: Final = lru_cache(maxsize=1_024)(lambda *facts: digest_of(facts))  # asked for with each decision

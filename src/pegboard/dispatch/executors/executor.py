@@ -8,7 +8,7 @@ permissions, call other tools and use its memory and artifacts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from inspect import Parameter, signature
 from operator import attrgetter
@@ -383,7 +383,7 @@ async def _execute(call: ExecutorCall, executor: Any) -> object:
     raise CallError("denied", f"{call.tool.name} was not run: its executor keeps asking for permission.")
 
 
-async def close_executors(executors: Mapping[str, Any]) -> None:
+async def close_executors(executors: Iterable[Any]) -> None:
     """Closes each executor that can be closed; one that fails or hangs doesn't prevent closing the others."""
-    for failure in await close_all(executors.values(), "aclose"):
+    for failure in await close_all(executors, "aclose"):
         log_failure("closing an executor", failure)
