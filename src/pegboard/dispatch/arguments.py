@@ -125,13 +125,13 @@ def parse_arguments(
             return {}
         _refuse(f"expected a JSON object, found {short_json_with_kind(value)}")
     # Where the text doesn't rule out a breach of the limits, the value is checked.
-    marks = data.translate(_MARKS)
-    brackets = marks.count(b"{")
+    marks, size = data.translate(_MARKS), len(data)
+    brackets = marks.count(b"{") if size > min(MAX_DEPTH, most_nodes) else 0  # fewer than characters
     if (
         brackets > MAX_DEPTH
         or b"0e" in marks
-        or b"0" * 200 in marks
-        or (len(data) > most_nodes and brackets + data.count(b",") > most_nodes)
+        or (size > 200 and b"0" * 200 in marks)
+        or (size > most_nodes and brackets + data.count(b",") > most_nodes)
     ):
         return _plain_object(value, most_nodes)
     return value
