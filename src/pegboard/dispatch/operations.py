@@ -10,7 +10,7 @@ import attrs
 from attrs import field
 
 from pegboard.dispatch.executors.execution import ExecutionRequest
-from pegboard.errors import FatalToolError, log_failure
+from pegboard.errors import TurnAbortedError, log_failure
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.tools.content import ToolResult
 from pegboard.typing import frozen
@@ -132,8 +132,8 @@ def read_calls(texts: Iterable[str]) -> list[StoredCall]:
 
 
 def write_completion(completion: Completion) -> str:
-    """A completion as JSON text, with the text of its fatal error."""
-    fatal = {} if completion.fatal is None else {"fatal": f"{completion.fatal}"}
+    """A completion as JSON text, with the reason why its callbacks end the turn."""
+    fatal = {} if completion.fatal is None else {"fatal": getattr(completion.fatal, "reason", f"{completion.fatal}")}
     return json.dumps(completion.to_json() | fatal)
 
 
@@ -143,7 +143,7 @@ def read_completions(texts: Iterable[str]) -> list[Completion]:
     for text in texts:
         try:
             data = json.loads(text)
-            fatal = FatalToolError(data["fatal"]) if "fatal" in data else None
+            fatal = TurnAbortedError(data["fatal"]) if "fatal" in data else None
             found.append(attrs.evolve(Completion.from_json(data), fatal=fatal))
         except (ValueError, TypeError) as error:
             log_failure("reading a stored completion", error)
