@@ -72,7 +72,7 @@ registry = ToolRegistry()
 registry.register(tool(add))
 assert not asyncio.run(registry.call("add", '{"a": 1, "b": 2}')).is_error
 """
-LATE = "approval approve background batch callbacks events executors find permissions truncate"
+LATE = "approval approve background batch callbacks events executors find operations permissions shared_locks truncate"
 """Parts of dispatch that only some calls need."""
 
 

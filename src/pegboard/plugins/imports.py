@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 PUBLIC: Final = (
     *("pegboard", "pegboard.errors", "pegboard.messages", "pegboard.events", "pegboard.approval"),
-    *("pegboard.permissions", "pegboard.execution", "pegboard.worker", "pegboard.tools", "pegboard.toolsets"),
+    *(
+        "pegboard.backends",
+        "pegboard.permissions",
+        "pegboard.execution",
+        "pegboard.worker",
+        "pegboard.tools",
+        "pegboard.toolsets",
+    ),
     *("pegboard.toolsets.predicates", "pegboard.toolsets.expression", "pegboard.request"),
     *("pegboard.schema", "pegboard.schema.converter", "pegboard.schema.structure", "pegboard.cli", "pegboard.config"),
     *("pegboard.testing", "pegboard.callbacks", "pegboard.threads"),
