@@ -372,7 +372,7 @@ if os.fork() == 0:
     received.clear()
     assert registry.call_sync("plain").text == "done"
     asyncio.run(registry.aclose())
-    print(received)
+    print(received, flush=True)
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
 """
