@@ -171,6 +171,33 @@ def test_lines_that_only_look_the_same_are_found_and_stay_as_they_are(before, li
     assert applied(before, *lines) == after
 
 
+@pytest.mark.parametrize(
+    ("before", "lines", "after"),
+    [
+        ("say “hi” — all\n", ['-say "hi" - all', '+say "hi" - none'], "say “hi” — none\n"),
+        ("  a… b\r\n", ["-  a... b", "+  a... c", '+  "d"'], '  a… c\r\n  "d"\r\n'),
+        ("a…\n", ["-a...", "+a.."], "a..\n"),
+        ("“a”\nx\n“b”\n", ['-"a"', " x", '-"b"', '+"c"'], "x\n“c”\n"),
+        ("“a”\n", ["-“a”", '+"a"'], '"a"\n'),
+        ("“a”\n", ['-"a"', "+"], "\n"),
+    ],
+)
+def test_what_stays_of_a_changed_line_keeps_the_quotes_and_dashes_of_the_file(before, lines, after):
+    assert applied(before, *lines) == after
+
+
+@given(
+    st.text(st.sampled_from("ab “”—…\u00a0\ufeff"), min_size=1, max_size=8),
+    st.text(st.sampled_from('ab "-.'), max_size=8),
+)
+def test_a_changed_line_is_the_one_of_the_patch_but_for_its_typography(file, new):
+    plain = str.maketrans({"“": '"', "”": '"', "—": "-", "…": "...", "\u00a0": " ", "\ufeff": ""})
+    old = file.translate(plain)
+    if old.strip() and old != new:
+        after = applied(f"{file}\nend\n", f"-{old}", f"+{new}", " end")
+        assert after.translate(plain).split("\n")[0].strip() == new.strip()
+
+
 def test_the_strictest_level_that_finds_lines_decides():
     assert applied("x \nx\n", "-x", "+y") == "x \ny\n"
 

@@ -20,9 +20,11 @@ or once after the line that `@@` names; with several matches the patch is refuse
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Final, Literal, TypeAlias
 from unicodedata import is_normalized
 
@@ -255,6 +257,8 @@ _LEVELS: Final[tuple[Callable[[str], str], ...]] = (
 )
 _LOOKING: Final = "Looking for the lines of the patch"
 _MOST_HITS: Final = MAX_SHOWN + 1
+_LONGEST_LINE: Final = 500
+"""Characters of a line that is compared with the line that replaces it."""
 
 
 @define(eq=False)
@@ -371,13 +375,21 @@ class PatchedText:
         if is_normalized("NFC", old) != is_normalized("NFC", there):
             added = in_form_of(added, there)
         lines, indents, start = iter(added.split("\n")), self._indents(rows, at), at
-        for kind, _ in rows:
+        removed: deque[tuple[str, str]] = deque()  # as the patch has them, and as the file has
+        for kind, text in rows:
             if kind == "+":
                 near = "".join(self._lines[max(at - 1, start) : max(at, start + 1)]) or self.text.ending[:-1]
-                new.append(_indented(next(lines), indents) + ("\r" if near.endswith("\r") else ""))
+                line = next(lines)
+                if removed:
+                    self.deadline.check(_LOOKING)
+                    line = _with_typography(line, *removed.popleft())
+                new.append(_indented(line, indents) + ("\r" if near.endswith("\r") else ""))
                 continue
             if kind == " ":
                 new.append(self._lines[at])
+                removed.clear()
+            else:
+                removed.append((text, self._lines[at]))
             at += 1
         return new
 
@@ -402,6 +414,28 @@ class PatchedText:
         if self._lines and not self.text.text.endswith("\n") and lines[-1] == self._lines[-1]:
             return "\n".join(lines).removesuffix("\r")
         return "\n".join(lines) + "\n"
+
+
+def _with_typography(new: str, patch: str, file: str) -> str:
+    """A new line with the file's dashes, quotes and blanks in the parts that stay, where a patch has plain ones.
+
+    Args:
+        new: The new line.
+        patch: The line that it replaces, as in the patch.
+        file: The same, as in the file.
+    """
+    body, old, there = new.strip(), patch.strip(), file.strip()
+    plain = [character.translate(_TYPOGRAPHIC) for character in there]
+    if old == there or "".join(plain) != old or max(len(old), len(body)) > _LONGEST_LINE:
+        return new
+    from difflib import SequenceMatcher  # rarely needed
+
+    starts, parts = list(accumulate(map(len, plain), initial=0)), list[str]()
+    for kind, begin, end, start, stop in SequenceMatcher(None, old, body, autojunk=False).get_opcodes():
+        first, last = (bisect_left(starts, place) for place in (begin, end))
+        is_whole = kind == "equal" and (starts[first], starts[last]) == (begin, end)
+        parts.append(there[first:last] if is_whole else body[start:stop])
+    return new.replace(body, "".join(parts), 1)
 
 
 def _indent(line: str) -> str:
