@@ -330,10 +330,11 @@ async def run_calls(
             outcome = await batch.run()
         if unwritten:
             raise unwritten[0]
-        if operations := registry.operations.pending:
-            names = ", ".join(sorted({operation.tool for operation in operations}))
+        operations = registry.operations
+        if ending := [each for each in operations.pending if each.is_background or not operations.is_stored]:
+            names = ", ".join(sorted({operation.tool for operation in ending}))
             lost = f"results of {names} are lost, as the command ends before they arrive"
-            write_note(f"{len(operations)} pending: {lost}")
+            write_note(f"{len(ending)} pending: {lost}")
         texts = {pending.call.id: unanswered_text(pending) for pending in outcome.pending}
         results = [  # a call can't be confirmed after the command has ended: the text names the option to add
             ToolResult.error("confirmation_required", texts.get(call.id, result.text))

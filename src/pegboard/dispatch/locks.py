@@ -295,7 +295,7 @@ class LockManager:
         """Sets `has_backend`."""
         with self._lock:
             self.has_backend = has_backend
-            self._open()
+            self._is_open = self._is_open and not has_backend  # without one again, it opens with the next release
 
     def enter(self, call: object) -> bool:
         """Fast path: admits a shared call without a handle, until `leave`, if nothing conflicts. Thread-safe."""
@@ -371,16 +371,12 @@ class LockManager:
                 while self._released:
                     released = self._released.popleft()
                     self._end(self._counted.pop(released, released))
-                self._open()
+                everything, needs_handle = self._everything, self.has_backend or self._slots is not None
+                self._is_open = not (needs_handle or everything.queue) and everything.used + everything.reserved < _ALL
             finally:
                 self._lock.release()
 
     # Under the lock --------------------------------------------------------------------------------------------------
-
-    def _open(self) -> None:
-        """Lets shared calls enter, if nothing conflicts with one."""
-        everything, needs_handle = self._everything, self.has_backend or self._slots is not None
-        self._is_open = not (needs_handle or everything.queue) and everything.used + everything.reserved < _ALL
 
     def _count(self, call: object) -> None:
         """Creates a handle for a call that has entered, so that others can wait for it."""

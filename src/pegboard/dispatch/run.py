@@ -25,7 +25,6 @@ from pegboard.dispatch.running import (
     leave_to_host,
     open_portal,
     release,
-    running_of,
     runs_in_thread,
     still_running_note,
 )
@@ -66,7 +65,9 @@ async def run_locked(state: CallState, tool: Tool) -> Any:
             call = wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
         else:
             call = _attempts(state, tool)
-        if (lock := running_of(state).lock) is not None and lock.held:
+        running = state.running
+        assert running is not None
+        if (lock := running.lock) is not None and lock.held:
             from pegboard.dispatch.shared_locks import run_held  # loaded with the first backend
 
             call = run_held(state, lock, call)
@@ -116,7 +117,9 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
 
 
 async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -> Any:
-    if (lock := running_of(state).lock) is not None and lock.lost is not None:
+    running = state.running
+    assert running is not None
+    if (lock := running.lock) is not None and lock.lost is not None:
         from pegboard.dispatch.shared_locks import lost_error
 
         raise lost_error(state, lock.lost)
