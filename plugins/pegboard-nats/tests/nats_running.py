@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -69,3 +71,48 @@ class WorkerProcess:
         self.process.send_signal(number)
         self.process.stdout.close()
         return self.process.wait()
+
+
+class Engine:
+    """What the checks of executors may do to a server and its worker, which is started again when it dies."""
+
+    def __init__(self, kind, server, settings, **options):
+        self.server, self.made = server, lambda: WorkerProcess(kind, settings, **options)
+        self.caller = {"executor": kind, "settings": {"nats": settings}}
+        self.worker, self.over = self.made().wait(), threading.Event()
+        self.keeper = threading.Thread(target=self.keep)
+        self.keeper.start()
+
+    def keep(self):
+        while not self.over.is_set():
+            worker = self.worker
+            worker.process.wait()
+            if worker is self.worker and not self.over.is_set():
+                self.worker = self.made().wait()
+
+    async def kill_worker(self):
+        killed = self.worker
+        killed.process.kill()
+        await asyncio.to_thread(killed.process.wait)
+
+    async def start_worker(self):
+        await asyncio.to_thread(self.wait_for_worker)
+
+    def wait_for_worker(self):
+        until = time.monotonic() + PATIENCE
+        while self.worker.process.poll() is not None:
+            assert time.monotonic() < until
+            time.sleep(0.01)  # until the keeper has started another one
+
+    async def kill_server(self):
+        await asyncio.to_thread(self.server.kill)
+
+    async def start_server(self):
+        await asyncio.to_thread(self.server.start)
+
+    def stop(self):
+        """Stops the worker; gives its exit code."""
+        self.over.set()
+        code = self.worker.kill(signal.SIGTERM)
+        self.keeper.join()
+        return code

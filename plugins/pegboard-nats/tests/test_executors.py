@@ -10,7 +10,7 @@ from nats_running import KINDS, PATIENCE, Server, WorkerProcess
 
 from pegboard import Permissions, Policy, ReadonlyContext, ToolRegistry, tool_of
 from pegboard.execution import LocalExecutor
-from pegboard.testing import EXECUTOR_TOOLS, check_executor, executors as suite
+from pegboard.testing import EXECUTOR_TOOLS, executors as suite
 from pegboard.worker import Worker
 from pegboard_nats import NatsExecutor
 
@@ -39,23 +39,6 @@ async def until_there(file):
     async with asyncio.timeout(PATIENCE):
         while not file.exists():  # noqa: ASYNC110  another process writes it
             await asyncio.sleep(0.01)
-
-
-@pytest.mark.slow
-@both
-async def test_it_passes_the_checks_of_executors(kind, server):
-    settings = {"servers": server.url, "prefix": f"checks-{kind}", "synced": True, "wait": 5}
-    process = WorkerProcess(kind, settings, max_concurrency=8).wait()
-
-    @asynccontextmanager
-    async def start():
-        executor = KINDS[kind](server.settings(prefix=f"checks-{kind}"))
-        yield executor
-        await executor.aclose()
-
-    skip = {"a_dying_worker_is_reported": "the worker runs the tools in its own process"}
-    await check_executor(start, remote=True, durable=kind == "jetstream", skip=skip)
-    assert process.kill(15) == 0
 
 
 @both

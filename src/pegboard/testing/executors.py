@@ -1,5 +1,4 @@
 """`check_executor`: checks whether calls in an executor behave as in a registry, with tools of its own."""
-# ruff: noqa: D103  the name of a check says what it checks
 
 from __future__ import annotations
 
@@ -17,13 +16,11 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.dispatch.approval.queue import AnyApprover, ask_later
-from pegboard.dispatch.approval.request import Once, Reject
+from pegboard.dispatch.approval.queue import AnyApprover
 from pegboard.errors import FatalToolError, ToolError, cause_of
 from pegboard.registry import ToolRegistry
-from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, ToolResult
-from pegboard.tools.context import Progress, ReadonlyContext, ToolContext
+from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.tool import Tool, tool
 from pegboard.tools.typed import tool_of
 
@@ -33,7 +30,8 @@ _SECONDS: Final = 120.0  # for one check
 # At the top level, so that a worker finds them by name; each effect is a line of a file that the call names.
 
 
-def _note(file: str, text: str) -> None:
+def note(file: str, text: str) -> None:
+    """Adds a line to a file."""
     with Path(file).open("a", encoding="utf-8") as written:
         written.write(f"{text}\n")
 
@@ -42,7 +40,7 @@ def _note(file: str, text: str) -> None:
 def check_add(a: int, b: int, file: str | None = None) -> int:
     """Adds."""
     if file is not None:
-        _note(file, "added")
+        note(file, "added")
     return a + b
 
 
@@ -92,7 +90,7 @@ def check_error(kind: str) -> None:
 @tool(idempotent=True, retries=2)
 def check_retries(file: str) -> str:
     """Works at the third attempt."""
-    _note(file, "tried")
+    note(file, "tried")
     if len(Path(file).read_text(encoding="utf-8").splitlines()) < 3:
         raise ToolError("busy", retryable=True)
     return "third"
@@ -103,8 +101,8 @@ def check_progress(file: str, context: ToolContext) -> str:
     """Reports, and waits until the caller has seen it."""
     for number in range(1, 9):
         context.report(number)
-    until = monotonic() + _SECONDS / 4
-    while not Path(file).exists() and monotonic() < until:
+    end = monotonic() + _SECONDS / 4
+    while not Path(file).exists() and monotonic() < end:
         context.check()
         _pause()
     return "seen" if Path(file).exists() else "not seen"
@@ -113,7 +111,7 @@ def check_progress(file: str, context: ToolContext) -> str:
 @tool
 async def check_questions(file: str, context: ToolContext) -> str:
     """Asks for a permission, and a question."""
-    _note(file, "started")
+    note(file, "started")
     await context.ask("check_permission", ["a"])
     answer = await context.request_confirmation("Really?")
     return f"{answer.confirmed} {answer.feedback}"
@@ -132,18 +130,18 @@ async def check_host(context: ToolContext) -> list[Any]:
 @tool(destructive=True)
 def check_delete(file: str) -> str:
     """Deletes something."""
-    _note(file, "deleted")
+    note(file, "deleted")
     return "deleted"
 
 
 @tool
 async def check_endless(file: str) -> None:
     """Never ends."""
-    _note(file, f"{os.getpid()}")
+    note(file, f"{os.getpid()}")
     try:
         await asyncio.Event().wait()
     finally:
-        _note(file, "told")
+        note(file, "told")
 
 
 @tool(timeout=1)
@@ -157,6 +155,60 @@ async def check_patient(context: ToolContext) -> str:
 def check_large(length: int) -> str:
     """A long text."""
     return "x" * length
+
+
+@tool
+def check_blocking(file: str, context: ToolContext) -> None:
+    """Never ends by itself, and blocks its thread."""
+    note(file, f"{os.getpid()}")
+    try:
+        while True:
+            context.check()
+            _pause()
+    finally:
+        note(file, "told")
+
+
+@tool
+def check_slow(file: str) -> None:
+    """Takes a moment."""
+    note(file, "began")
+    for _ in range(40):
+        _pause()
+    note(file, "ended")
+
+
+def _wait(file: str, go: str) -> str:
+    """Waits for a file, which the caller writes."""
+    note(file, f"{os.getpid()}")
+    end = monotonic() + _SECONDS / 2
+    while not Path(go).exists() and monotonic() < end:
+        _pause()
+    return "waited"
+
+
+check_wait: Final = Tool.from_function(_wait, name="check_wait")
+check_wait_again: Final = Tool.from_function(_wait, name="check_wait_again", idempotent=True)
+
+
+@tool
+def check_length(text: str) -> int:
+    """The length of a text."""
+    return len(text)
+
+
+@tool
+def check_emit(number: int, context: ToolContext) -> int:
+    """Reports many times."""
+    for each in range(number):
+        context.report(each)
+    return number
+
+
+@tool
+def check_number() -> Any:
+    """A result that isn't JSON."""
+    return {"number": float("nan")}
 
 
 @tool
@@ -181,8 +233,8 @@ EXECUTOR_TOOLS: Final = tuple(
 # The suite ------------------------------------------------------------------------------------------------------------
 
 Start: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
-_Scope: TypeAlias = Literal["local", "remote", "durable"]
-_ANN: Final = ReadonlyContext(user="ann", session="s", invocation="i", message="m")
+Scope: TypeAlias = Literal["local", "remote", "durable"]
+ANN: Final = ReadonlyContext(user="ann", session="s", invocation="i", message="m")
 
 
 @frozen
@@ -198,21 +250,26 @@ class ExecutorReport:
     skipped: Mapping[str, str]
 
 
-async def check_executor(
+async def check_executor(  # noqa: PLR0913  all but one by name
     start: Start,
     *,
     remote: bool = False,
     durable: bool = False,
+    engine: Any = None,
     skip: Mapping[str, str] | None = None,
     only: Collection[str] | None = None,
 ) -> ExecutorReport:
     """Checks whether calls in an executor behave as calls that run in a registry.
 
     Args:
-        start: Starts the executor, with a worker that has `EXECUTOR_TOOLS`, as an async context manager. A durable one
-            is started several times; each reaches the same engine.
+        start: Starts the executor, with a worker that has `EXECUTOR_TOOLS`, as an async context manager. A remote one
+            is started several times; each reaches the same engine and worker.
         remote: Whether tools run in another process.
         durable: Whether the executor keeps results by `ExecutionRequest.key`, and has `attach`.
+        engine: What the checks may do to the engine; those that need a member that it lacks are skipped. The async
+            functions `kill_worker` and `start_worker`, `kill_server` and `start_server` kill and start these processes;
+            the latter return once they work, on the files of the former. `caller` is a mapping with `executor`, its
+            name, and `settings`, those of plugins by name, for a caller in another process, as `load` takes them.
         skip: Checks that don't apply, by name, with the reason.
         only: The names of the checks to make; `None` is all.
 
@@ -224,19 +281,23 @@ async def check_executor(
     if unknown := {*skip, *(only or ())} - CHECKS.keys():
         raise ValueError(f"there is no check {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
     has = {"local": True, "remote": remote, "durable": durable}
-    skip |= {name: f"for {scope} executors" for name, (scope, _) in CHECKS.items() if not has[scope]}
-    if only is not None:
-        skip |= dict.fromkeys(CHECKS.keys() - {*only}, "not asked for")
     passed, faults = list[str](), list[str]()
     with TemporaryDirectory() as folder:
-        bench = _Bench(start, Path(folder))
+        bench = Bench(start, engine, Path(folder))
         async with start() as bench.executor:
-            for name, (_, check) in CHECKS.items():
+            for name, check in CHECKS.items():
+                lacking = [each for each in check.needs if not hasattr(_owner_of(each, bench), each)]
+                if only is not None and name not in only:
+                    skip[name] = "not asked for"
+                elif not has[check.scope]:
+                    skip[name] = f"for {check.scope} executors"
+                elif lacking:
+                    skip.setdefault(name, f"there is no {' and no '.join(lacking)}")
                 if name in skip:
                     continue
                 try:
                     async with asyncio.timeout(_SECONDS):
-                        await check(bench)
+                        await check.run(bench)
                 except Exception as error:  # noqa: BLE001  whatever the executor does
                     faults.append(f"{name}: {error if isinstance(error, AssertionError) else cause_of(error)}")
                 else:
@@ -246,11 +307,16 @@ async def check_executor(
     return ExecutorReport(tuple(passed), skip)
 
 
+def _owner_of(name: str, bench: Bench) -> Any:
+    return bench.executor if name in ("serve", "status") else bench.engine
+
+
 @define(eq=False)
-class _Bench:
+class Bench:
     """What the checks need: registries whose tools run in the executor, and files for effects."""
 
     start: Start
+    engine: Any
     folder: Path
     executor: Any = None
     _numbers: count[int] = field(factory=lambda: count(1), init=False)
@@ -259,11 +325,17 @@ class _Bench:
         """The path of a new file."""
         return str(self.folder / f"effects{next(self._numbers)}")
 
-    def registry(self, approver: AnyApprover | None = None, executor: Any = None, **changes: Any) -> ToolRegistry:
+    def queue(self) -> str:
+        """The name of a new queue."""
+        return f"check-{os.getpid()}-{next(self._numbers)}"
+
+    def registry(
+        self, approver: AnyApprover | None = None, executor: Any = None, *, queue: str | None = None, **changes: Any
+    ) -> ToolRegistry:
         """A registry whose tools run in the executor, which it doesn't close; `changes` are those of their specs."""
         registry, used = ToolRegistry(approver=approver), executor or self.executor
         for each in EXECUTOR_TOOLS:
-            policy = attrs.evolve(each.policy, executor="checked")
+            policy = attrs.evolve(each.policy, executor="checked", queue=queue)
             registry.register(each.with_spec(**changes).evolve(policy=policy))
         registry.register(Tool.from_function(os.getpid, name="check_here"))
         parts = ("execute", "execute_tool", "attach", "start_seconds")
@@ -272,21 +344,40 @@ class _Bench:
         return registry
 
 
-def _effects(file: str) -> list[str]:
+def effects_in(file: str) -> list[str]:
+    """The lines of a file."""
     return Path(file).read_text(encoding="utf-8").splitlines() if Path(file).exists() else []
 
 
-def _expect(found: object, wanted: object, what: str = "result") -> None:
+def expect(found: object, wanted: object, what: str = "result") -> None:
+    """Raises `AssertionError` if something isn't as expected."""
     if found != wanted:
         raise AssertionError(f"{what}: expected {wanted!r:.300}, got {found!r:.300}")
 
 
-def _among(found: object, wanted: Collection[object], what: str) -> None:
+def expect_one_of(found: object, wanted: Collection[object], what: str) -> None:
+    """Raises `AssertionError` if something isn't one of several values."""
     if found not in wanted:
         raise AssertionError(f"{what}: expected one of {wanted!r}, got {found!r:.300}")
 
 
-def _answering(asked: list[str], *answers: Any, seconds: float = 0.0) -> Any:
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits until another process has fulfilled a condition."""
+    while not condition():  # noqa: ASYNC110  another process fulfils it
+        await asyncio.sleep(0.01)
+
+
+def has_ended(file: str) -> bool:
+    """Whether `check_endless` was told to end, or its process has ended."""
+    first, *more = effects_in(file)
+    try:
+        os.kill(int(first), 0)
+    except ProcessLookupError:
+        return True
+    return bool(more)
+
+
+def answering(asked: list[str], *answers: Any, seconds: float = 0.0) -> Any:
     """An approver that gives these answers, of which the last repeats, and records what it was asked."""
     left = list(answers)
 
@@ -298,259 +389,32 @@ def _answering(asked: list[str], *answers: Any, seconds: float = 0.0) -> Any:
     return approver
 
 
-CHECKS: Final[dict[str, tuple[_Scope, Callable[[_Bench], Awaitable[None]]]]] = {}
-"""The checks by name, each with the executors that it is for."""
+@frozen
+class ExecutorCheck:
+    """One check.
+
+    Attributes:
+        scope: The executors that it is for.
+        needs: The members of the engine, or of the executor, that it uses.
+        run: Makes it.
+    """
+
+    scope: Scope
+    needs: tuple[str, ...]
+    run: Callable[[Bench], Awaitable[None]]
 
 
-def _check(scope: _Scope) -> Callable[[Callable[[_Bench], Awaitable[None]]], Callable[[_Bench], Awaitable[None]]]:
-    def add(check: Callable[[_Bench], Awaitable[None]]) -> Callable[[_Bench], Awaitable[None]]:
-        CHECKS[check.__name__] = (scope, check)
-        return check
+CHECKS: Final = dict[str, ExecutorCheck]()
+"""The checks by name."""
+
+
+def check(
+    scope: Scope, *needs: str
+) -> Callable[[Callable[[Bench], Awaitable[None]]], Callable[[Bench], Awaitable[None]]]:
+    """Adds a function to the checks; see `ExecutorCheck`."""
+
+    def add(function: Callable[[Bench], Awaitable[None]]) -> Callable[[Bench], Awaitable[None]]:
+        CHECKS[function.__name__] = ExecutorCheck(scope, needs, function)
+        return function
 
     return add
-
-
-@_check("local")
-async def plain_and_async_results(bench: _Bench) -> None:
-    for name in ("check_add", "check_add_async"):
-        result = await bench.registry().call(name, {"a": 1, "b": 2})
-        _expect((result.kind, result.structured_content), (None, {"result": 3}), name)
-
-
-@_check("local")
-async def context_arrives(bench: _Bench) -> None:
-    facts: dict[str, Any] = {
-        "user": "ann",
-        "session": "s",
-        "agent": "a",
-        "model": "m",
-        "invocation": "i",
-        "message": "b",
-    }
-    context = ReadonlyContext(**facts, state={"n": 1, "x": object()}, extra={"e": [2]})
-    trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
-    result = await bench.registry().call("check_context", {}, ToolContext(context, trace=trace), call_id="toolu_c")
-    wanted = {**facts, "state": {"n": 1}, "extra": {"e": [2]}, "trace": trace, "call_id": "toolu_c", "depth": 0}
-    _expect(result.structured_content, {**wanted, "limited": True}, "context")
-
-
-@_check("local")
-async def all_parts_of_a_result(bench: _Bench) -> None:
-    context = ToolContext(_ANN)
-    result = await bench.registry().call("check_parts", {}, context)
-    _expect([part.to_json() for part in result.content], [each.to_json() for each in _parts().content], "content")
-    names = ("structured_content", "title", "display", "details", "attachments")
-    _expect([getattr(result, name) for name in names], [getattr(_parts(), name) for name in names], ", ".join(names))
-    _expect(dict(result.metadata), {"m": 3, "fact": 2}, "metadata")
-    _expect(dict(context.actions.actions.state_delta), {"seen": 1}, "changes of state")
-
-
-def _parts() -> ToolResult:
-    return check_parts(ToolContext())
-
-
-@_check("local")
-async def errors_of_the_tool(bench: _Bench) -> None:
-    registry = bench.registry()
-    busy = await registry.call("check_error", {"kind": "retryable"})
-    _expect((busy.kind, busy.text, dict(busy.metadata)), ("tool_failure", "busy", {"retryable": True}))
-    for kind in ("value", "exit"):
-        result = await registry.call("check_error", {"kind": kind})
-        _expect((result.is_error, "secret" in result.text), (True, False), f"an unexpected error ({kind}) and its text")
-    _expect((await registry.call("check_add", {"a": 1, "b": 2})).structured_content, {"result": 3}, "the next call")
-
-
-@_check("local")
-async def fatal_ends_the_turn(bench: _Bench) -> None:
-    outcome = await bench.registry().dispatch([ToolCall("check_error", {"kind": "fatal"}, "toolu_f")], context=_ANN)
-    _expect(type(outcome.fatal), FatalToolError, "the error that ends the turn")
-
-
-@_check("local")
-async def retries_run_again(bench: _Bench) -> None:
-    result = await bench.registry().call("check_retries", {"file": (file := bench.file())}, _ANN, call_id="toolu_r")
-    _expect((result.text, _effects(file)), ("third", ["tried"] * 3), "result and runs")
-
-
-@_check("local")
-async def progress_arrives_in_order_while_it_runs(bench: _Bench) -> None:
-    file, seen = bench.file(), list[object]()
-
-    def listener(emitted: object) -> None:
-        seen.append(emitted)
-        if len(seen) == 8:
-            _note(file, "seen")
-
-    result = await bench.registry().call("check_progress", {"file": file}, ToolContext(_ANN, listener=listener))
-    _expect(result.text, "seen", "progress while it runs")
-    _expect(seen, [Progress(number) for number in range(1, 9)], "progress")
-
-
-@_check("local")
-async def a_tool_that_asks_runs_once(bench: _Bench) -> None:
-    for answers, text in (((Once(),), "True None"), ((Once(), Reject("not now")), "False not now")):
-        file, asked = bench.file(), list[str]()
-        result = await bench.registry(_answering(asked, *answers)).call("check_questions", {"file": file}, _ANN)
-        _expect((result.text, asked), (text, ["check_permission", "confirmation"]), "result and questions")
-        _expect(_effects(file), ["started"], "runs")
-    denied = await bench.registry(_answering([], Reject("never"))).call("check_questions", {"file": bench.file()}, _ANN)
-    _expect((denied.kind, "never" in denied.text), ("rejected", True), "a rejected permission")
-
-
-@_check("local")
-async def an_answer_that_comes_later(bench: _Bench) -> None:
-    registry, file = bench.registry(), bench.file()
-    call = ToolCall("check_questions", {"file": file}, "toolu_l")
-    outcome = await registry.dispatch([call], context=_ANN, approver=ask_later)
-    for _ in range(2):
-        _expect([result.kind for result in outcome.results], ["confirmation_required"], "while it waits")
-        answers = {each.id: Once() for each in outcome.pending}
-        outcome = await registry.resume(outcome.pending, answers, context=_ANN, approver=ask_later)
-    _expect(outcome.results[0].text, "True None")
-
-
-@_check("local")
-async def nested_calls_and_stores_are_the_callers(bench: _Bench) -> None:
-    registry = bench.registry()
-    result = await registry.call("check_host", {}, _ANN)
-    _expect(result.structured_content, {"result": [f"{os.getpid()}", [1, 2], ["likes tea"]]})
-    stored = await ToolContext(_ANN, services=registry.services).artifacts.list()
-    _expect(stored, ("a.txt",), "the caller's artifacts")
-
-
-@_check("local")
-async def approval_before_it_is_sent(bench: _Bench) -> None:
-    file = bench.file()
-    result = await bench.registry(_answering([], Reject())).call("check_delete", {"file": file}, _ANN)
-    _expect((result.kind, len(_effects(file))), ("rejected", 0), "a rejected call, and its effects")
-    result = await bench.registry(_answering([], Once())).call("check_delete", {"file": file}, _ANN)
-    _expect((result.text, _effects(file)), ("deleted", ["deleted"]), "an approved call, and its effects")
-
-
-@_check("local")
-async def the_time_limit(bench: _Bench) -> None:
-    call = ToolCall("check_endless", {"file": (file := bench.file())}, "toolu_t")
-    outcome = await bench.registry().dispatch([call], context=_ANN, timeout=1.0)
-    _expect(outcome.results[0].kind, "timeout", "kind")
-    await _until(lambda: _has_ended(file))
-
-
-@_check("local")
-async def a_persons_time_does_not_count(bench: _Bench) -> None:
-    result = await bench.registry(_answering([], Once(), seconds=2.0)).call("check_patient", {}, _ANN)
-    _expect(result.text, "asked", "an answer that takes longer than the limit of 1 s")
-
-
-@_check("local")
-async def cancelling_reaches_the_tool(bench: _Bench) -> None:
-    file = bench.file()
-    task = asyncio.ensure_future(bench.registry().call("check_endless", {"file": file}, _ANN))
-    await _until(lambda: bool(_effects(file)) or task.done())
-    task.cancel()
-    await asyncio.wait([task])
-    if not task.cancelled():
-        raise AssertionError("the call isn't cancelled")
-    await _until(lambda: _has_ended(file))
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110  another process fulfils it
-        await asyncio.sleep(0.01)
-
-
-def _has_ended(file: str) -> bool:
-    """Whether `check_endless` was told to end, or its process has ended."""
-    first, *more = _effects(file)
-    try:
-        os.kill(int(first), 0)
-    except ProcessLookupError:
-        return True
-    return bool(more)
-
-
-@_check("local")
-async def a_large_result_arrives_or_is_refused(bench: _Bench) -> None:
-    for mebibytes in (1, 20):
-        result = await bench.registry().call("check_large", {"length": mebibytes << 20}, _ANN)
-        _among(result.kind, (None, "limit"), f"a result of {mebibytes} MiB")
-        if result.kind is None and "kept" not in result.metadata:
-            raise AssertionError(f"a result of {mebibytes} MiB was cut before it arrived")
-
-
-@_check("local")
-async def fifty_at_once(bench: _Bench) -> None:
-    registry = bench.registry()
-    calls = [ToolCall("check_add", {"a": number, "b": 0}, f"toolu_{number}") for number in range(50)]
-    found = [result.structured_content for result in (await registry.dispatch(calls, context=_ANN)).results]
-    _expect(found, [{"result": number} for number in range(50)], "results")
-
-
-@_check("local")
-async def another_definition_is_refused(bench: _Bench) -> None:
-    registry, file = bench.registry(description="Another one."), bench.file()
-    result = await registry.call("check_add", {"a": 1, "b": 2, "file": file}, _ANN)
-    _expect((result.kind, len(_effects(file))), ("not_executed", 0), "kind and effects")
-
-
-@_check("local")
-async def a_tool_that_the_worker_lacks_is_refused(bench: _Bench) -> None:
-    registry, missing = bench.registry(), Tool.from_schema("check_missing", {"type": "object"}, executor="checked")
-    registry.register(missing)
-    result = await registry.call("check_missing", {}, _ANN)
-    _among(result.kind, ("not_executed", "unknown_tool"), "kind")
-
-
-@_check("remote")
-async def runs_in_another_process(bench: _Bench) -> None:
-    result = await bench.registry().call("check_process", {}, _ANN)
-    if result.is_error or result.structured_content == {"result": os.getpid()}:
-        raise AssertionError(f"expected the id of another process, got {result.text!r:.100}")
-
-
-@_check("remote")
-async def a_dying_worker_is_reported(bench: _Bench) -> None:
-    result = await bench.registry().call("check_crash", {}, _ANN)
-    _among(result.kind, ("crashed", "unknown_outcome"), "kind")
-    _expect((await bench.registry().call("check_add", {"a": 1, "b": 2})).structured_content, {"result": 3}, "next call")
-
-
-@_check("durable")
-async def the_same_call_again_runs_once(bench: _Bench) -> None:
-    file = bench.file()
-    async with bench.start() as other:
-        for executor in (bench.executor, other):
-            arguments = {"a": 1, "b": 2, "file": file}
-            result = await bench.registry(executor=executor).call("check_add", arguments, _ANN, call_id="toolu_same")
-            _expect((result.structured_content, _effects(file)), ({"result": 3}, ["added"]), "result and runs")
-        session = attrs.evolve(_ANN, session="other")
-        await bench.registry().call("check_add", arguments, session, call_id="toolu_same")
-        _expect(len(_effects(file)), 2, "runs, with one of another session")
-
-
-@_check("durable")
-async def a_call_without_an_identity_runs_each_time(bench: _Bench) -> None:
-    file, context = bench.file(), attrs.evolve(_ANN, message=None)
-    for _ in range(2):
-        await bench.registry().call("check_add", {"a": 1, "b": 2, "file": file}, context, call_id="call_0")
-    _expect(len(_effects(file)), 2, "runs")
-
-
-@_check("durable")
-async def an_approved_call_survives_its_caller(bench: _Bench) -> None:
-    file, asked = bench.file(), list[str]()
-    call = ToolCall("check_delete", {"file": file}, "toolu_approved")
-    approver = _answering(asked, Once())
-    async with bench.start() as other:
-        for executor in (bench.executor, other):
-            outcome = await bench.registry(approver, executor).dispatch([call], context=_ANN)
-            _expect((outcome.results[0].text, _effects(file)), ("deleted", ["deleted"]), "result and runs")
-    _expect(len(asked), 1, "how often it was approved")
-
-
-@_check("durable")
-async def the_id_of_another_call_is_refused(bench: _Bench) -> None:
-    file, kinds = bench.file(), list[Any]()
-    for number in (1, 2):
-        arguments = {"a": number, "b": 2, "file": file}
-        kinds.append((await bench.registry().call("check_add", arguments, _ANN, call_id="toolu_again")).kind)
-    _expect((kinds, _effects(file)), ([None, "unknown_outcome"], ["added"]), "kinds of errors, and runs")

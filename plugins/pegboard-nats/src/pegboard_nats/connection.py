@@ -151,7 +151,7 @@ class Connections:
 
     async def _keep(self, made: asyncio.Future[Connection]) -> None:
         """Connects, and closes the connection when the loop ends, which cancels its tasks."""
-        client, problems = Client(), list[BaseException]()
+        client, problems, loop = Client(), list[BaseException](), asyncio.get_running_loop()
 
         async def note(error: Exception) -> None:
             problems[:] = [error]
@@ -171,11 +171,15 @@ class Connections:
             await asyncio.Event().wait()
         except (OSError, ValueError, Error) as error:
             made.set_exception(self._unreachable(problems[0] if problems else error))
+        except GeneratorExit:  # the loop was closed with its tasks: nothing can be awaited
+            loop = None
+            raise
         finally:
-            del self._made[asyncio.get_running_loop()]
             made.cancel()
-            with suppress(Exception):
-                await client.close()
+            if loop is not None:
+                del self._made[loop]
+                with suppress(Exception):
+                    await client.close()
 
     async def _reconnected(self, client: Client) -> None:
         try:

@@ -14,7 +14,6 @@ from nats.errors import Error
 
 from pegboard.errors import cause_of, operator_log
 from pegboard.execution import ExecutionResponse, ExecutorCall
-from pegboard.json import digest_of
 from pegboard.worker import PLAIN, ExecutorStatus, Wire, Worker, read_response
 from pegboard_nats.connection import Connection, OpenCall
 from pegboard_nats.executor import LostError, NatsExecutor, not_run
@@ -117,7 +116,7 @@ class JetStreamExecutor(NatsExecutor):
             LostError: JetStream can't be reached any more.
         """
         call, until = opened.sent.call, asyncio.get_running_loop().time() + self.settings.wait
-        record = Record(inbox=opened.inbox, of=_identity(call), again=_may_run_again(call), data=opened.sent.request)
+        record = Record(inbox=opened.inbox, again=_may_run_again(call), data=opened.sent.request)
         id_ = id_of(call.request.key or uuid4().hex)
         try:
             store = await lasting(lambda: self._store(connection.client), self.settings.wait)
@@ -130,8 +129,6 @@ class JetStreamExecutor(NatsExecutor):
                 wait = min(2 * wait, _LAST_POLL)
                 found = await lasting(lambda: store.find(id_))
                 if found is not None and found.is_over:
-                    if found.of != record.of:
-                        return not_run(call, "its key belongs to another call")
                     return opened.sent.response(await store.load(found))
                 is_late = asyncio.get_running_loop().time() >= until
                 if (found is None or not found.run) and is_late and await store.withdraw(queue, id_, record):
@@ -151,12 +148,6 @@ class JetStreamExecutor(NatsExecutor):
         """An answer that was too long to be sent."""
         found = await lasting(lambda: store.find(id_))
         return b"" if found is None else await store.load(found)
-
-
-def _identity(call: ExecutorCall) -> str:
-    """Identifies what a call does, for whom: equal for equal keys, unless one was made up."""
-    request = call.request
-    return digest_of([request.tool, request.arguments, request.user, request.session])
 
 
 def _may_run_again(call: ExecutorCall) -> bool:
@@ -199,7 +190,7 @@ class _Slot:
         store, id_ = self._store, message.subject.rpartition(".")[2]
         mine = attrs.evolve(sent, run=uuid4().hex, worker=self._calls.subject, blob="", data=None)
         found = await lasting(lambda: store.claim(id_, mine))
-        if found is not None and found.run and not found.is_over and found.of == mine.of:
+        if found is not None and found.run and not found.is_over:
             if await self._is_alive(found):
                 return  # if its worker dies after all, this comes again
             over = found
@@ -208,14 +199,11 @@ class _Slot:
             else:
                 lost = attrs.evolve(mine, data=answer_of("unknown_outcome", _LOST, self._wire))
                 found = await lasting(lambda: store.claim(id_, lost, over)) or lost
-        if found is None:
-            answer = await self._answer(id_, mine, sent)
-        elif found.of != mine.of:
-            answer = answer_of("not_executed", "It was not run: its key belongs to another call.", self._wire)
-        else:
-            answer = (found.data or b"") if found.is_over else None
+        if found is not None and found.run and not found.is_over:
+            return  # another worker was faster
+        answer = await self._answer(id_, mine, sent) if found is None else found.data or b""
         with suppress(Error):  # what is lost comes again, and finds what is stored
-            if answer is not None:
+            if found is None or found.run:
                 await Link(self._calls.client, sent.inbox).finish(answer)
             await message.ack()
 

@@ -49,7 +49,6 @@ class Record:
 
     Attributes:
         inbox: The beginning of the subjects of the caller that has sent it.
-        of: Identifies what it does, for whom.
         again: Whether it may run again if its worker dies.
         run: The id of the run that has claimed it; empty if none has, or its caller has withdrawn it.
         worker: The subject of the worker that runs it.
@@ -59,7 +58,6 @@ class Record:
     """
 
     inbox: str
-    of: str
     again: bool = False
     run: str = ""
     worker: str = ""
@@ -91,8 +89,8 @@ class Record:
         return head if self.data is None else b"%b\n%b" % (head, self.data)
 
 
-_NAMES: Final = ("inbox", "of", "again", "run", "worker", "blob")
-_MEMBERS: Final = [str, str, bool, str, str, str]
+_NAMES: Final = ("inbox", "again", "run", "worker", "blob")
+_MEMBERS: Final = [str, bool, str, str, str]
 
 
 class Store:
