@@ -207,21 +207,6 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
-def executors(session: nox.Session) -> None:
-    """All checks of executors, for executors in a process, child processes, NATS and JetStream.
-
-    `-- kill [ROUNDS]` kills workers, callers and servers at random instead.
-    """
-    install_checkout(session, "test")
-    if session.posargs[:1] == ["kill"]:
-        session.run("python", "plugins/pegboard-nats/tests/kill_rounds.py", *session.posargs[1:])
-        return
-    tests = ("tests/testing/test_executors.py", "plugins/pegboard-processes/tests/test_plugin.py")
-    remote = sorted(str(path) for path in ROOT.glob("plugins/*/tests/test_conformance.py"))
-    session.run("pytest", "-m", "", *(session.posargs or (*tests, *remote)), env={"PEGBOARD_EXECUTORS": "all"})
-
-
-@nox.session
 def torture(session: nox.Session) -> None:
     """What may go wrong, tried on the first-party plugins and the examples."""
     install_checkout(session)
@@ -230,10 +215,19 @@ def torture(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def executors(session: nox.Session) -> None:
-    """All that `check_executor` checks, of each executor: of those that need a server, CI tries a part."""
+    """All that `check_executor` checks, of each executor: of those that need a server, CI tries a part.
+
+    `-- kill 100` kills workers, callers and servers of NATS at random moments of a hundred calls instead.
+    """
     install_checkout(session, "test")
-    folders = [f"plugins/pegboard-{name}" for name in ("nats", "processes", "temporal")]
-    session.run("pytest", "-m", "", *(session.posargs or folders), env={"PEGBOARD_EXECUTORS": "all"})
+    if session.posargs[:1] == ["kill"]:
+        session.run("python", "plugins/pegboard-nats/tests/kill_rounds.py", *session.posargs[1:])
+        return
+    tests = [
+        "tests/testing/test_executors.py",
+        *(f"plugins/pegboard-{name}" for name in ("nats", "processes", "temporal")),
+    ]
+    session.run("pytest", "-m", "", *(session.posargs or tests), env={"PEGBOARD_EXECUTORS": "all"})
 
 
 @nox.session
