@@ -197,10 +197,10 @@ class Contributions:
         return self.find_own(kind, name)
 
     def may_find(self, kind: str, name: str) -> bool:
-        """Whether `find_own` may find something, or fail; imports nothing."""
+        """Whether `find_own` may find something; imports nothing. Not from a plugin that can't be loaded."""
         catalogue = self.catalogue
-        offering = (*catalogue.lazy_plugins, *catalogue.problems)
-        return name in catalogue.extras.get(kind, {}) or any((kind, name) in each.offers for each in offering)
+        is_offered = any((kind, name) in each.offers for each in catalogue.lazy_plugins)
+        return is_offered or name in catalogue.extras.get(kind, {})
 
     def find_own(self, kind: str, name: str) -> Any:
         """The thing registered under a name, after importing this registry's plugins that offer it; `None` if none.

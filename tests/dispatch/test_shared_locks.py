@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -252,6 +253,21 @@ async def test_a_backend_that_fails_runs_no_call_and_the_next_one_may_work(regis
     assert (await one.call("write", {"name": "a"})).text == "a"
 
 
+def test_calls_in_several_event_loops_share_one_backend(registries):
+    busy, met = threading.Lock(), []
+
+    @tool(concurrency=Concurrency("key"))
+    def write() -> None:
+        met.append(busy.acquire(blocking=False))
+        busy.release()
+
+    made = registries(write)
+    with ThreadPoolExecutor(6) as threads:
+        results = list(threads.map(lambda number: made[number % 2].call_sync("write", {}), range(12)))
+    assert not any(each.is_error for each in results)
+    assert met == [True] * 12
+
+
 # A lock that is lost --------------------------------------------------------------------------------------------------
 
 
@@ -301,6 +317,26 @@ async def test_it_may_be_waiting_for_a_nested_call_or_a_thread(registries, backe
     results = [await asyncio.wait_for(one.call(name, {}), PATIENCE) for name in ("outer", "plain")]
     assert [each.kind for each in results] == ["unknown_outcome"] * 2
     assert await asyncio.to_thread(stopped.wait, PATIENCE)
+
+
+async def test_it_may_run_in_an_executor_which_is_told(registries, backend):
+    told = asyncio.Event()
+
+    class Elsewhere:
+        async def execute(self, request):
+            lose(backend)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                told.set()
+
+    @tool(concurrency=Concurrency("key"), executor="elsewhere")
+    async def write() -> None: ...
+
+    one, _ = registries(write)
+    one.add("executors", "elsewhere", Elsewhere())
+    assert (await asyncio.wait_for(one.call("write", {}), PATIENCE)).kind == "unknown_outcome"
+    assert told.is_set()
 
 
 async def test_one_that_returns_in_spite_of_it_has_no_result(registries, backend):

@@ -493,6 +493,23 @@ def pegboard_register_services(register, settings):
     register(Memory, Archive())
 """
 
+LOCKS = """
+import os
+from pegboard import hookimpl
+from pegboard.backends import LockBackend
+
+if os.environ.get("LOCKS_BROKEN"):
+    raise RuntimeError("no driver")
+
+class Locks:
+    async def acquire(self, claims, *, within=(), lost):
+        raise ConnectionError("no server")
+
+@hookimpl
+def pegboard_register_services(register, settings):
+    register(LockBackend, Locks())
+"""
+
 
 class TestServices:
     """Services that plugins bring."""
@@ -505,6 +522,25 @@ class TestServices:
             return (await context.memory.search("pears"))[0].text
 
         return recall
+
+    def test_a_plugin_brings_locks_for_all_calls(self, site, monkeypatch) -> None:
+        """One that can't be loaded stops only the call that finds that out, if it guards no calls."""
+
+        @tool
+        async def look() -> str:
+            return "seen"
+
+        site("locks", LOCKS)
+        registry = pegboard.load()
+        registry.register(look)
+        assert registry.call_sync("look").kind == "not_executed"
+        assert registry.operations.take() == ()  # of no store, as it brings none
+        monkeypatch.setenv("LOCKS_BROKEN", "1")
+        monkeypatch.delitem(sys.modules, "locks_made_up")
+        registry = pegboard.load()
+        registry.register(look)
+        assert [registry.call_sync("look").kind for _ in range(3)] == ["not_executed", None, None]
+        assert [each.status for each in registry.plugins()] == ["quarantined"]
 
     @pytest.mark.parametrize("live", [False, True])
     def test_a_plugins_service_is_found_by_its_type(self, site, recall, live) -> None:

@@ -134,7 +134,7 @@ class Dispatcher:
             from pegboard.dispatch.operations import OperationStore
 
             provided = self.runtime.provided
-            if provided is None or OperationStore not in provided:
+            if provided is None or not provided.may_find(OperationStore) or OperationStore not in provided:
                 return None
             return provided.use_now(OperationStore, ToolContext())
 

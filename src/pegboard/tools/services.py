@@ -450,7 +450,7 @@ class Services:
         return self.entries[below[0]] if below else self._of_plugins(path_of_kind(kind))
 
     def may_find(self, kind: Any) -> bool:
-        """Whether `find` may have an entry, or fail; loads no plugin."""
+        """Whether `find` may have an entry; loads no plugin."""
         provided = any(isinstance(each, type) and kind in each.__mro__ for each in self.entries)
         return provided or self._may_be_of_plugins(path_of_kind(kind))
 

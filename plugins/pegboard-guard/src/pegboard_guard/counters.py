@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pegboard import ToolContext
+from pegboard.errors import PluginError
 from pegboard.json import digest_of
 
 
@@ -32,7 +33,15 @@ class Counters(Protocol):
 
 async def counters_of(context: ToolContext) -> Counters | None:
     """The counters that the host provides to a call, or `None`."""
-    return await context.use(Counters) if context.provides(Counters) else None
+    return await context.use(Counters) if is_provided(context, Counters) else None
+
+
+def is_provided(context: ToolContext, kind: Any) -> bool:
+    """Whether there is a service; not from a plugin that can't be loaded, which denies calls itself if it has to."""
+    try:
+        return context.provides(kind)
+    except PluginError:
+        return False
 
 
 def key_of(*facts: Any) -> str:

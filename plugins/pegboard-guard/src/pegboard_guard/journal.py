@@ -18,6 +18,7 @@ from weakref import WeakSet
 from attrs import define, field
 
 from pegboard import Tool, ToolContext, ToolResult, hookimpl
+from pegboard_guard.counters import is_provided
 from pegboard_guard.journal_file import Facts, JournalError, JournalFile
 from pegboard_guard.log import of_call, warn
 from pegboard_guard.redact import Redactor
@@ -316,7 +317,7 @@ class Journal:
         return facts
 
     async def _put(self, context: ToolContext, facts: Facts) -> None:
-        if self._target is None and context.provides(JournalSink):
+        if self._target is None and is_provided(context, JournalSink):
             self._target = await context.use(JournalSink)
         if self.fsync == "never":
             self._writer.put(facts)
