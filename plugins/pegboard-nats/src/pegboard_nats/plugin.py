@@ -15,23 +15,23 @@ def pegboard_register_executors(register: Callable[[str, Any], None], settings: 
 
     Args:
         register: Registers an executor by its name.
-        settings: `[plugins.nats]`: see `NatsSettings`.
+        settings: `[plugins.nats]`: see `NatsSettings`; those in `[executors.NAME]` win.
 
     Raises:
         ValueError: A setting is unknown or out of range.
         TypeError: A setting is of the wrong type.
     """
-    read = NatsSettings.read(settings)
+    NatsSettings.read(settings)
 
-    def nats() -> Any:
+    def nats(**own: Any) -> Any:
         from pegboard_nats.executor import NatsExecutor
 
-        return NatsExecutor(read)
+        return NatsExecutor(NatsSettings.read({**settings, **own}))
 
-    def jetstream() -> Any:
+    def jetstream(**own: Any) -> Any:
         from pegboard_nats.jetstream import JetStreamExecutor
 
-        return JetStreamExecutor(read)
+        return JetStreamExecutor(NatsSettings.read({**settings, **own}))
 
     register("nats", nats)
     register("jetstream", jetstream)
