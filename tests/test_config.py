@@ -275,6 +275,7 @@ def test_all_keys():
         ("tools.a.timeout = 3", "tools.a.timeout", "unknown key. There are executor, queue"),
         ("tools.a.executor = 3", "tools.a.executor", "executor must be the name of an executor"),
         ("tools.a.executor = ''", "tools.a.executor", "executor must be the name of an executor"),
+        ("tools.a.sends = ['cart']", "tools.a.sends", "sends: 'cart' must be 'state', "),
         ("tools.a.queue = '..'", "tools.a.queue", "queue must be 1 to 64 of"),
     ],
 )

@@ -55,7 +55,7 @@ _QUOTED: Final = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|(["']).*""", re.DOTALL
 """A quoted part, or an unclosed quote with everything after it, which keeps the match linear."""
 OF_EXECUTORS: Final = ("kind",)
 """What is ours in `[executors.NAME]`; the rest is the settings of what makes the executor."""
-_PLACEMENT: Final = ("executor", "queue")
+_PLACEMENT: Final = ("executor", "queue", "sends")
 _OF_TABLES: Final = ("plugins", "executors", "tools")
 _SWITCH: Final = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
@@ -104,7 +104,8 @@ class Config:
         where: The predicate that every resolution starts with, as text, or `None`.
         plugins: Plugin, or distribution -> its settings.
         executors: Executor -> its settings: its `kind`, if that has another name, and what makes it takes the others.
-        tools: Pattern of tool names -> the `executor` and the `queue` of these tools; the last one that has it counts.
+        tools: Pattern of tool names -> the `executor`, `queue` and `sends` of these tools; the last one that has it
+            counts.
         autoload: Whether installed plugins are loaded at all.
         files: The files that were read, in order.
         looked_at: Every file whose creation, change or removal would change this value, `files` included.

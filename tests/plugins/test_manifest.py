@@ -394,8 +394,8 @@ def test_invalid_request_facts_are_refused_with_their_place(data, wrong):
         ({"by_arguments": {"read_only": bool}}, {"may_read_only": True}),
         ({"policy": Policy(max_concurrency=2)}, {}),
         (
-            {"policy": Policy(executor="far", queue="gpu", memory_limit=1 << 30, max_concurrency=2)},
-            {"policy": {"executor": "far", "queue": "gpu", "memoryLimit": 1 << 30}},
+            {"policy": Policy(executor="far", queue="gpu", sends=["state.a"], memory_limit=1 << 30, max_concurrency=2)},
+            {"policy": {"executor": "far", "queue": "gpu", "sends": ["state.a"], "memoryLimit": 1 << 30}},
         ),
     ],
 )

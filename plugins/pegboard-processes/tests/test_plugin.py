@@ -41,7 +41,7 @@ def test_the_installed_plugin_is_found_by_the_name_of_its_executor(load):
 def test_settings_reach_the_pool():
     registry = ToolRegistry()
     register_plugin(registry, plugin, "processes", settings={"most": 1, "grace": 0.1})
-    pool = registry.contributions.catalogue.extras["executors"]["process"]
+    pool = registry.contributions.executor("process")
     assert (pool.most, pool.grace) == (1, 0.1)
     assert called(registry).structured_content == {"result": 3}
 

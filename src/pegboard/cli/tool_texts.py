@@ -28,7 +28,7 @@ _CONSTRAINTS: Final = (
 _LISTED: Final = (
     *("name", "title", "description", "inputSchema", "outputSchema", "annotations", "tags", "kind", "toolVersion"),
     *("plugin", "distribution", "version", "source", "digest"),
-    *("executor", "queue", "timeout", "memoryLimit", "retries"),
+    *("executor", "queue", "sends", "timeout", "memoryLimit", "retries"),
 )
 
 

@@ -57,7 +57,7 @@ def check_process() -> int:
     return os.getpid()
 
 
-@tool
+@tool(sends=("state", "extra"))
 def check_context(context: ToolContext) -> dict[str, Any]:
     """What it knows of its call."""
     names = ("user", "session", "agent", "model", "invocation", "message", "call_id", "depth")

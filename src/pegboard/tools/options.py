@@ -81,6 +81,8 @@ class CommonOptions(TypedDict, total=False):
         executor: Where it runs: `"loop"`, `"thread"`, `"process"` (a child process, by pegboard-processes), or the name
             of another executor; by default in the event loop if it is async, else in a thread.
         queue: The queue of that executor that its calls go to; by default the executor's own.
+        sends: What of the context is sent to that executor: `"state"`, `"extra"`, `"values"`, or single members, as in
+            `"state.cart"`. By default nothing, but all to one that runs on this machine, as that of pegboard-processes.
         memory_limit: Bytes of memory for a call in a child process, at least 64 MiB; no limit by default.
         result_limits: Limits on the result that the model gets; by default the registry's.
         blocking: `False` for a plain function that never blocks: it runs on the event loop, without a thread.
@@ -123,6 +125,7 @@ class CommonOptions(TypedDict, total=False):
     max_concurrency: int | None
     executor: str | None
     queue: str | None
+    sends: Iterable[str] | None
     memory_limit: int | None
     result_limits: ResultLimits | None
     blocking: bool | None
@@ -173,7 +176,7 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # option -> its class, and the
         (int, "a whole number of bytes", "memory_limit"),
         ((int, float), "a number of seconds", "timeout"),
         (Mapping, "a mapping", "permission_arguments provider_options meta input_schema output_schema"),
-        (Iterable, "a collection of strings", "tags"),
+        (Iterable, "a collection of strings", "tags sends"),
         (Iterable, "a collection of mappings", "examples"),
         (ToolAnnotations, "ToolAnnotations(...)", "annotations"),
         (ResultLimits, "ResultLimits(...)", "result_limits"),

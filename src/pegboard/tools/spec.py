@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 import attrs
@@ -154,8 +154,6 @@ class Problem(JsonRecord):
 
 
 LEAST_MEMORY: Final = 64 << 20  # bytes that a child process needs for Python itself and what a tool imports
-
-
 _QUEUE: Final = re.compile("[A-Za-z0-9_-]{1,64}")
 
 
@@ -166,8 +164,11 @@ def check_queue(name: str) -> str:
     return name
 
 
-def _check_queue(_policy: Any, _attribute: Any, value: Any) -> None:
-    check_queue(value)
+def _sent_names(given: Iterable[str]) -> tuple[str, ...]:
+    for name in (names := tuple_of("sends", str)(given)):
+        if not re.fullmatch(r"(state|extra|values)(\..+)?", name):
+            raise ValueError(f"sends: {name!r:.100} must be 'state', 'extra', 'values', or a member, as 'state.cart'")
+    return names
 
 
 def _check_executor(_policy: Any, _attribute: Any, value: Any) -> None:
@@ -181,7 +182,7 @@ class Policy:
 
     Raises:
         ValueError: A `max_concurrency` below 1, a `timeout` that isn't above 0, a `memory_limit` below 64 MiB (too
-            little for Python itself), negative `retries`, an empty `executor`, or an invalid name of a `queue`.
+            little for Python itself), negative `retries`, an empty `executor`, or an invalid `queue` or `sends`.
     """
 
     timeout: float | None = field(default=None, validator=at_least(0, or_none=True, exclusive=True))
@@ -193,12 +194,14 @@ class Policy:
     result_limits: ResultLimits | None = None
     executor: str | None = field(default=None, validator=_check_executor)
     memory_limit: int | None = field(default=None, validator=at_least(LEAST_MEMORY, or_none=True))
-    queue: str | None = field(default=None, validator=attrs.validators.optional(_check_queue))
+    queue: str | None = field(default=None, converter=attrs.converters.optional(check_queue))
+    sends: tuple[str, ...] | None = field(default=None, converter=attrs.converters.optional(_sent_names))
 
     @property
     def runs(self) -> JsonObject:
-        """Where calls run and within which limits: `executor`, `queue`, `timeout`, `memoryLimit`, `retries`, if set."""
+        """Where calls run, what is sent there, and within which limits: JSON data, without what isn't set."""
         facts = {wire: getattr(self, name) for wire, name in _RUNS.items()}
+        facts["sends"] = None if self.sends is None else list(self.sends)
         return {wire: value for wire, value in facts.items() if value not in (None, 0)}
 
     @classmethod
@@ -210,11 +213,8 @@ class Policy:
 
 
 _RUNS: Final = {
-    "executor": "executor",
-    "queue": "queue",
-    "timeout": "timeout",
-    "memoryLimit": "memory_limit",
-    "retries": "retries",
+    {"memory_limit": "memoryLimit"}.get(name, name): name
+    for name in ("executor", "queue", "sends", "timeout", "memory_limit", "retries")
 }
 DEFAULT_POLICY: Final = Policy()
 

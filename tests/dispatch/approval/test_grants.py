@@ -80,7 +80,7 @@ def test_the_key_of_a_tool():
 
 def test_the_key_of_a_tool_has_where_it_runs_and_its_limits():
     """Where none is set, the key is the one that a tool without a policy has."""
-    own = {"executor": "far", "queue": "gpu", "timeout": 5.0, "memory_limit": 1 << 30, "retries": 2}
+    own = {"executor": "far", "queue": "gpu", "timeout": 5.0, "memory_limit": 1 << 30, "retries": 2, "sends": ()}
     policies = [Policy(), *(Policy(**{name: value}) for name, value in own.items()), Policy(**own)]
-    assert len({tool_key(evolve(a_tool(), policy=policy)) for policy in policies}) == 7
+    assert len({tool_key(evolve(a_tool(), policy=policy)) for policy in policies}) == 8
     assert tool_key(evolve(a_tool(), policy=Policy(max_concurrency=3))) == tool_key(a_tool())

@@ -114,6 +114,28 @@ def test_the_request_holds_the_call_and_its_limits():
     assert request.queue == "gpu"
 
 
+@pytest.mark.parametrize(
+    ("sends", "sends_all", "sent"),
+    [
+        (None, False, ({}, {}, {})),
+        (None, True, ({"cart": 1, "a.b": 2}, {"key": 3}, {"v": 4})),
+        ([], True, ({}, {}, {})),
+        (["state", "values"], False, ({"cart": 1, "a.b": 2}, {}, {"v": 4})),
+        (["state.a.b", "extra.key", "values.w"], False, ({"a.b": 2}, {"key": 3}, {})),
+    ],
+)
+def test_of_the_context_only_what_the_tool_names_is_sent(sends, sends_all, sent):
+    """But for an executor of this machine, which gets all where the tool names nothing."""
+    remote = Remote(ExecutionResponse())
+    remote.sends_all = sends_all
+    registry = registry_with(remote, sends=sends)
+    registry.add_callback("before_tool", lambda context: context.values.update(v=4))
+    call(registry, {}, ReadonlyContext(user="ann", state={"cart": 1, "a.b": 2}, extra={"key": 3, "x": object()}))
+    (request,) = remote.requests
+    assert (request.state, request.extra, request.values) == sent
+    assert request.user == "ann"
+
+
 def test_limits_default_to_those_of_the_registry_and_the_batch():
     remote = Remote(ExecutionResponse())
     call(registry_with(remote, limits=Limits(timeout=7.0, expose_errors=True)))

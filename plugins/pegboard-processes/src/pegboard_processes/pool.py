@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from attrs import Factory, define, field
 
@@ -65,6 +65,7 @@ class ChildProcesses:
     message_bytes: int = field(default=8 << 20, validator=(instance_of(int), at_least(1_000, exclusive=True)))
     import_timeout: float = field(default=60.0, validator=(instance_of(int, float), at_least(0, exclusive=True)))
     name: str = "process"
+    sends_all: ClassVar[bool] = True  # a child is on this machine, and keeps nothing
     _places: _Semaphore = field(default=Factory(lambda self: _Semaphore(self.most), takes_self=True), init=False)
     _idle: list[ChildProcess] = field(factory=list[ChildProcess], init=False)
     _sessions: set[Session] = field(factory=set[Session], init=False)

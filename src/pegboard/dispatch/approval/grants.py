@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from pegboard.dispatch.permissions.permissions import owner_of
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError
-from pegboard.json import digest_of
+from pegboard.json import digest_of, json_text
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.tool import Tool
 
@@ -73,14 +73,14 @@ def session_key(request: ReadonlyContext) -> str | None:
 def tool_key(tool: Tool) -> str:
     """Digest of what grants and approvals of a tool are bound to.
 
-    That is its definition with its presets, its origin with its source, its executor with the queue and its limits, and
-    its former names and permissions.
+    That is its definition with its presets, its origin with its source, its executor with queue, limits and what is
+    sent there, and its former names and permissions.
     """
     former = tool.former_names, tool.former_permissions, tuple(tool.own_names.items())
     source = () if tool.origin.source is None else (tool.origin.source,)  # without one as before there were any
     runs = tool.policy.runs
-    executor, limits = runs.pop("executor", None), tuple(runs.items())
-    rest = (*source, limits) if limits else source
+    executor = runs.pop("executor", None)
+    rest = (*source, ("runs", str(json_text(runs)))) if runs else source
     return _digest_of(tool.digest, owner_of(tool), tool.origin.toolset, executor, former, *rest)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any, ClassVar, Final, TypeAlias, cast, get_args
 
@@ -22,8 +22,10 @@ from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
 
 
-def _json_part(members: Mapping[str, Any]) -> JsonObject:
-    """The members that are JSON; other objects aren't sent."""
+def _json_part(part: str, members: Mapping[str, Any], sends: Collection[str] | None) -> JsonObject:
+    """The members that are sent (`None`: all) and are JSON; other objects aren't sent."""
+    if sends is not None and part not in sends:
+        members = {name: value for name, value in members.items() if f"{part}.{name}" in sends}
     return {name: value for name, value in members.items() if not json_problems({name: value})} if members else {}
 
 
@@ -73,9 +75,9 @@ class ExecutionRequest(SayableRecord):
         invocation: The id of the turn.
         message: The id of the model's message that holds the call.
         branch: Which agent called which.
-        state: The session's state; only its members that are JSON.
-        extra: Other data of the host; only its members that are JSON.
-        values: Values that callbacks set for the tool; only those that are JSON.
+        state: The session's state; only its members that are JSON, and that the tool's `sends` has.
+        extra: Other data of the host; likewise.
+        values: Values that callbacks set for the tool; likewise.
         confirmation: The user's answer to an earlier run of the call, or `None`.
         approvals: The approvals that were granted, each a `PermissionRequired.approval`.
         depth: How many calls this one is nested in.
@@ -124,13 +126,21 @@ class ExecutionRequest(SayableRecord):
         return digest_of([self.tool, self.arguments])
 
     @classmethod
-    def of_call(cls, tool: str, arguments: Mapping[str, Any], context: ToolContext, **facts: Any) -> ExecutionRequest:
+    def of_call(
+        cls,
+        tool: str,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        sends: Collection[str] | None = None,
+        **facts: Any,
+    ) -> ExecutionRequest:
         """The request for one call of this tool in this context.
 
         Args:
             tool: The tool's name.
             arguments: The validated arguments.
             context: The call's context.
+            sends: What of its `state`, `extra` and `values` is sent, as `Policy.sends`; `None` is all.
             facts: The other attributes: `queue`, `timeout`, `memory_limit`, `expose_errors`, `approvals`, `key`,
                 `attempt`, `digest`, `distribution`.
         """
@@ -139,9 +149,9 @@ class ExecutionRequest(SayableRecord):
             tool=tool,
             arguments=arguments if isinstance(arguments, dict) else dict(arguments),
             call_id=context.call_id,
-            state=_json_part(request.state),
-            extra=_json_part(request.extra),
-            values=_json_part(context.values),
+            state=_json_part("state", request.state, sends),
+            extra=_json_part("extra", request.extra, sends),
+            values=_json_part("values", context.values, sends),
             confirmation=None if confirmation is None else confirmation.to_data(),
             depth=context.depth,
             trace=dict(context.trace),

@@ -45,7 +45,9 @@ from pegboard.typing import JsonObject
 class Executor(Protocol):
     """Runs calls elsewhere: in a container, on another machine, in another language.
 
-    It knows a tool only by its name. `aclose()`, if it has one, is awaited when the registry is closed.
+    It knows a tool only by its name. `aclose()`, if it has one, is awaited when the registry is closed. With an
+    attribute `sends_all = True`, it gets the whole context for tools that don't say what they need of it: for one that
+    stores nothing and leaves this machine as little as this process does.
 
     One that keeps results may have an async method `attach(key)`, as may a `ToolExecutor`: it returns the response of
     the run with this `ExecutionRequest.key`, once that has ended, or `None` if there is no such run. It is awaited
@@ -249,6 +251,7 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
         tool.name,
         arguments,
         state.context,
+        () if policy.sends is None and not getattr(executor, "sends_all", False) else policy.sends,
         queue=policy.queue,
         timeout=limit,
         memory_limit=policy.memory_limit,
