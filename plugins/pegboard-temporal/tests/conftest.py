@@ -24,14 +24,14 @@ PATIENCE = {"heartbeat": 6.0, "wait": 120.0}  # seconds; a busy machine's server
 class Server:
     """A development server on a free port, with its data in a file, so that another one can go on."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *options):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
         self.data = str(folder / "temporal.sqlite")
         self.log = folder / "server.log"
-        self.process = None
+        self.options = options
         self.start()
 
     def start(self):
@@ -39,7 +39,7 @@ class Server:
         found = str(binary) if binary.exists() else shutil.which("temporal")
         place = ["--ip", "127.0.0.1", "--port", str(self.port), "--headless", "--db-filename", self.data]
         with self.log.open("ab") as log:
-            command = [found, "server", "start-dev", *place, "--log-level", "error"]
+            command = [found, "server", "start-dev", *place, "--log-level", "error", *self.options]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def kill(self):

@@ -1,0 +1,97 @@
+"""Calls by Temporal: what goes wrong, and what a caller does."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from caller_program import CONTEXT, registry_for
+from conftest import PATIENCE, Server, Workers
+
+from pegboard import Policy, ToolRegistry, tool_of
+from pegboard.testing import EXECUTOR_TOOLS
+from pegboard_temporal import Settings, TemporalExecutor
+
+pytestmark = pytest.mark.slow
+SHORT = Path(__file__).with_name("short_program.py")
+
+
+def registry_of(server, **settings):
+    registry = ToolRegistry()
+    registry.register(*(tool_of(each).evolve(policy=Policy(executor="temporal")) for each in EXECUTOR_TOOLS))
+    made = Settings(address=server.address, **{**PATIENCE, **settings})
+    registry.add("executors", "temporal", TemporalExecutor(made))
+    return registry
+
+
+@pytest.fixture
+def files(tmp_path):
+    return {"file": str(tmp_path / "effects"), "release": str(tmp_path / "release")}
+
+
+def release(files):
+    Path(files["release"]).touch()
+
+
+async def test_a_server_without_standalone_activities_is_refused(tmp_path, files):
+    older = Server(tmp_path, "--dynamic-config-value", "activity.enableStandalone=false")
+    try:
+        async with registry_for(older.address, "default", wait=5.0) as registry:
+            result = await registry.call("hold", files, CONTEXT, call_id="toolu_old")
+    finally:
+        older.kill()
+    assert result.kind == "not_executed"
+    assert "this Temporal server has no standalone activities; they need server 1.31 or newer" in result.text
+
+
+async def test_a_call_that_no_worker_takes_isnt_run_and_may_be_sent_again(server, files):
+    release(files)
+    async with registry_for(server.address, "late", wait=1.0) as registry:
+        result = await registry.call("hold", files, CONTEXT, call_id="toolu_late")
+        assert (result.kind, "no worker has taken it within 1 s" in result.text) == ("not_executed", True)
+        assert await registry.contributions.executor("temporal").attach("unknown") is None
+    with Workers(server, "late").kept():
+        async with registry_for(server.address, "late", **PATIENCE) as registry:
+            result = await registry.call("hold", files, CONTEXT, call_id="toolu_late")
+    assert (result.kind, result.text) == (None, "held")
+
+
+async def test_a_worker_that_is_told_to_stop_lets_its_calls_end(server, files):
+    worker = await asyncio.to_thread(subprocess.Popen, Workers(server, "stopped").command)
+    async with registry_for(server.address, "stopped", **PATIENCE) as registry:
+        call = asyncio.ensure_future(registry.call("hold", files, CONTEXT, call_id="toolu_stopped"))
+        while not Path(files["file"]).exists():  # noqa: ASYNC110, ASYNC240  the worker makes it
+            await asyncio.sleep(0.02)
+        worker.send_signal(signal.SIGTERM)
+        later = await registry.contributions.executor("temporal").attach("unknown")  # goes on meanwhile
+        release(files)
+        assert ((await call).text, later) == ("held", None)
+    assert await asyncio.to_thread(worker.wait) == 0
+
+
+async def test_long_arguments_and_results_are_in_files(server, tmp_path):
+    with Workers(server, "files", 6.0, str(tmp_path)).kept():
+        async with registry_of(server, queue="files", folder=str(tmp_path)) as registry:
+            result = await registry.call("check_large", {"length": 3 << 20}, CONTEXT, call_id="toolu_large")
+    assert (result.kind, "kept" in result.metadata) == (None, True)
+    (file,) = tmp_path.glob("*/*")
+    assert file.stat().st_size > 3 << 20
+
+
+@pytest.mark.usefixtures("worker")
+async def test_what_is_too_long_is_refused(server):
+    async with registry_of(server) as registry:
+        sent = await registry.call("check_add", {"a": 1, "b": 2, "file": "x" * 2_000_000}, CONTEXT)
+        result = await registry.call("check_large", {"length": 3 << 20}, CONTEXT)
+    assert (sent.kind, "was not run: the call can't be sent" in sent.text) == ("limit", True)
+    assert (result.kind, "its result can't be sent" in result.text) == ("limit", True)
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_short_program_ends_well_though_it_closes_nothing(server):
+    ended = subprocess.run([sys.executable, SHORT, server.address], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
