@@ -73,7 +73,7 @@ async def test_a_worker_that_is_told_to_stop_lets_its_calls_end(server, files):
     assert await asyncio.to_thread(worker.wait) == 0
 
 
-async def test_long_arguments_and_results_are_in_files(server, tmp_path):
+async def test_long_results_are_in_files(server, tmp_path):
     with Workers(server, "files", 6.0, str(tmp_path)).kept():
         async with registry_of(server, queue="files", folder=str(tmp_path)) as registry:
             result = await registry.call("check_large", {"length": 3 << 20}, CONTEXT, call_id="toolu_large")

@@ -15,17 +15,17 @@ def pegboard_register_executors(register: Callable[[str, Any], None], settings: 
 
     Args:
         register: Registers an executor by its name.
-        settings: `[plugins.temporal]`, see `Settings`.
+        settings: `[plugins.temporal]`, see `Settings`; those of `[executors.NAME]` come before them.
 
     Raises:
         ValueError: A setting is unknown or out of range.
         TypeError: A setting is of the wrong type.
     """
-    read = settings_from(settings)
+    settings_from(settings)
 
-    def made() -> Any:
+    def made(**own: Any) -> Any:
         from pegboard_temporal.executor import TemporalExecutor
 
-        return TemporalExecutor(read)
+        return TemporalExecutor(settings_from({**settings, **own}))
 
     register("temporal", made)

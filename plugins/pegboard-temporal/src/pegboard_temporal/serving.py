@@ -29,6 +29,7 @@ _MOST_AT_ONCE: Final = 64  # events in one message
 _PAUSE: Final = 0.2  # seconds between messages with events: each is an activity
 PREFIX: Final = "pegboard-"
 """Of Temporal's names of queues."""
+_ANNOUNCEMENT: Final = "pegboard-worker"
 _LONGEST: Final = timedelta(days=30)  # until the user has answered, and a call that runs has ended
 
 
@@ -41,6 +42,8 @@ async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Work
     client = await connect(settings, f"{worker.name}/{worker.max_concurrency}")
 
     async def run(args: Sequence[RawValue]) -> RawValue:
+        if activity.info().activity_type == _ANNOUNCEMENT:
+            return await payloads.write(b"{}", "")
         header, request = args
         key = activity.info().activity_id.partition(".")[0]
         line = _Line(client, settings, wire, payloads, key, **_read_header(header))
@@ -59,9 +62,16 @@ async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Work
     )
     try:
         async with serving:
+            await _announce(client, worker.queue)
             await worker.stopping.wait()
     except RPCError as error:
         raise ConnectionError(f"the Temporal server refuses: {error.status.name}") from None
+
+
+async def _announce(client: Client, queue: str) -> None:
+    """Sends an activity to the worker's queue: a server lists queues only by what was sent to them."""
+    place, limit = f"{PREFIX}{queue}", timedelta(minutes=1)
+    await client.start_activity(_ANNOUNCEMENT, id=uuid4().hex, task_queue=place, schedule_to_close_timeout=limit)
 
 
 @contextmanager
