@@ -53,7 +53,7 @@ _CONFLICTS: Final = get_args(ConflictPolicy)
 _TRUSTED: Final = "trusted.json"
 _QUOTED: Final = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|(["']).*""", re.DOTALL)
 """A quoted part, or an unclosed quote with everything after it, which keeps the match linear."""
-OF_EXECUTORS: Final = ("kind",)
+OF_EXECUTORS: Final = ("kind", "codec")
 """What is ours in `[executors.NAME]`; the rest is the settings of what makes the executor."""
 _PLACEMENT: Final = ("executor", "queue", "sends")
 _OF_TABLES: Final = ("plugins", "executors", "tools")
@@ -103,7 +103,8 @@ class Config:
             that it was accepted for, and is held back if that is neither.
         where: The predicate that every resolution starts with, as text, or `None`.
         plugins: Plugin, or distribution -> its settings.
-        executors: Executor -> its settings: its `kind`, if that has another name, and what makes it takes the others.
+        executors: Executor -> its settings: its `kind`, if that has another name, the `codec` of what it sends, and the
+            arguments of what makes it.
         tools: Pattern of tool names -> the `executor`, `queue` and `sends` of these tools; the last one that has it
             counts.
         autoload: Whether installed plugins are loaded at all.

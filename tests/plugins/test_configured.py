@@ -28,6 +28,19 @@ def other() -> str:
     "Is here."
     return "here"
 
+class Reverse:
+    def encode(self, data):
+        return data[::-1]
+
+    decode = encode
+
+class Coded:
+    def __init__(self, codec=None):
+        self.codec = codec
+
+    async def execute(self, request):
+        return ExecutionResponse(output=self.codec.encode(request.tool.encode()).decode())
+
 class Far:
     def __init__(self, address, token=""):
         if not address:
@@ -44,6 +57,7 @@ def pegboard_register_tools(register):
 @hookimpl
 def pegboard_register_executors(register):
     register("far", Far)
+    register("coded", Coded)
     register("fixed", Far("fixed"))
 """
 
@@ -90,10 +104,31 @@ def test_several_executors_of_one_kind_have_their_own_settings(registry) -> None
 @pytest.mark.parametrize(
     ("executors", "told"),
     [
-        ({}, "No installed plugin provides 'eu'. Known executors: far, fixed"),
-        ({"eu": {"kind": "fra"}}, "No installed plugin provides 'fra'. Did you mean 'far'? Known executors: eu, far, "),
+        ({}, "No installed plugin provides 'eu'. Known executors: coded, far, fixed"),
+        (
+            {"eu": {"kind": "fra"}},
+            "No installed plugin provides 'fra'. Did you mean 'far'? Known executors: coded, eu, far",
+        ),
         ({"eu": {"kind": "far", "adress": "x"}}, "executors.eu.adress: unknown setting. Did you mean 'address'?"),
         ({"eu": {"kind": "far", "address": {"env": "NO_SUCH"}}}, "executors.eu: setting 'address' is left out: the "),
+        ({"eu": {"kind": "far", "address": "x", "codec": "remote_made_up:Reverse"}}, "this kind can't encrypt what it"),
+        (
+            {"eu": {"kind": "fixed", "codec": "remote_made_up:Reverse"}},
+            "executors.eu.codec: the executor is registered",
+        ),
+        (
+            {"eu": {"kind": "coded", "codec": "no_such_module:Codec"}},
+            "executors.eu.codec: 'no_such_module:Codec' can't ",
+        ),
+        (
+            {"eu": {"kind": "coded", "codec": "remote_made_up:Far"}},
+            "executors.eu.codec: 'remote_made_up:Far' can't be ",
+        ),
+        (
+            {"eu": {"kind": "coded", "codec": "remote_made_up:Coded"}},
+            "isn't a codec: it has no methods encode and decode",
+        ),
+        ({"eu": {"kind": "far", "address": "", "token": "correct-horse-7"}}, f"no address for {HIDDEN}"),
         ({"eu": {"kind": "fixed", "address": "x"}}, "executors.eu.address: the executor is registered as it is, and "),
         ({"eu": {"kind": "far", "address": "", "token": {"env": "TOKEN"}}}, f"no address for {HIDDEN}"),
     ],
@@ -104,6 +139,11 @@ def test_a_wrong_executor_fails_the_call_and_says_what_is_wrong(registry, monkey
     assert result.kind == "not_executed"
     assert told in f"{result.text} {result.detail}"
     assert "correct-horse-7" not in json.dumps(result.to_data())
+
+
+def test_an_executor_gets_the_codec_that_the_configuration_names(registry) -> None:
+    coded = {"kind": "coded", "codec": "remote_made_up:Reverse"}
+    assert registry({"greet": {"executor": "eu"}}, eu=coded).call_sync("greet").text == "teerg"
 
 
 def test_an_executor_that_was_registered_as_it_is_needs_no_settings(registry) -> None:
