@@ -119,7 +119,8 @@ class Operations:
     _pending: dict[str, tuple[Operation, CallState]] = field(factory=dict[str, tuple[Operation, CallState]], init=False)
     _completed: OrderedDict[str, Completion] = field(factory=OrderedDict[str, Completion], init=False)
     _by_call: WeakKeyDictionary[CallState, str] = field(factory=WeakKeyDictionary[CallState, str], init=False)
-    _tasks: set[asyncio.Task[Any]] = field(factory=set["asyncio.Task[Any]"], init=False)
+    _tasks: set[asyncio.Task[Completion]] = field(factory=set["asyncio.Task[Completion]"], init=False)
+    _publishing: set[asyncio.Task[None]] = field(factory=set["asyncio.Task[None]"], init=False)  # never cancelled
     _lock: Lock = field(factory=Lock, init=False)
 
     @property
@@ -264,7 +265,7 @@ class Operations:
 
     async def aclose(self, seconds: float = 5.0) -> None:
         """Cancels background work and waits `seconds` for its end; its result is `aborted`."""
-        loop, here = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
+        loop, here = asyncio.get_running_loop(), set[asyncio.Task[Completion]]()
         for task in list(self._tasks):
             if task.get_loop() is loop:
                 task.cancel()
@@ -274,7 +275,7 @@ class Operations:
                     task.get_loop().call_soon_threadsafe(task.cancel)
         if here:
             await asyncio.wait(here, timeout=seconds)
-        if publishing := [task for task in self._tasks if task.get_loop() is loop and task not in here]:
+        if publishing := [task for task in self._publishing if task.get_loop() is loop]:
             await asyncio.wait(publishing, timeout=seconds)
 
     def _add(self, state: CallState, *, is_background: bool = False) -> Operation:
@@ -354,8 +355,8 @@ class Operations:
                     self._completed[operation.id] = completion
 
         task = loop.create_task(state.runtime.threads.run(publish))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._publishing.add(task)
+        task.add_done_callback(self._publishing.discard)
 
     def _announce(self, state: CallState, completion: Completion) -> None:
         operation, result = completion.operation, completion.result
