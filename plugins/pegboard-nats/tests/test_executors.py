@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
+import nats
 import pytest
+from nats.js.errors import NotFoundError
 from nats_running import KINDS, PATIENCE, Server, WorkerProcess
 
 from pegboard import Permissions, Policy, ReadonlyContext, ToolRegistry, tool_of
@@ -142,6 +144,34 @@ async def test_another_login_is_refused_and_not_shown(tmp_path):
             assert "wrong-one" not in f"{result.detail}{result.text}"
     finally:
         made.kill()
+
+
+async def test_a_server_that_may_acknowledge_before_it_syncs_is_warned_of_once(server, caplog):
+    for synced, warnings in ((False, 1), (True, 0)):
+        caplog.clear()
+        executor = KINDS["jetstream"](server.settings(prefix="synced", synced=synced))
+        for _ in range(2):
+            assert await executor.attach("sha256:0") is None
+        await executor.aclose()
+        assert [record.levelname for record in caplog.records] == ["WARNING"] * warnings
+
+
+async def test_what_was_stored_apart_and_changed_since_is_not_run(server, serving):
+    settings = server.settings(prefix="damaged", wait=30)
+    client = await nats.connect(server.url)
+    async with calling(KINDS["jetstream"](settings)) as registry:
+        call = asyncio.create_task(registry.call("check_length", {"text": "x" * (2 << 20)}))
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                with suppress(NotFoundError):
+                    blobs = await client.jetstream().object_store("damaged-blobs")
+                    if names := [info.name for info in await blobs.list()]:
+                        break
+        await blobs.put(names[0], b"another one")
+        await client.close()
+        async with serving(KINDS["jetstream"](settings), worker()):
+            result = await call
+    assert (result.kind, "what was stored for it was changed" in result.text) == ("not_executed", True)
 
 
 @both

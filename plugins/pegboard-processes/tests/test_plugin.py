@@ -112,7 +112,8 @@ async def started(kind=ChildProcesses):
 async def test_the_executor_passes_the_checks_of_executors():
     reason = "a child gets the caller's own definition"
     report = await check_executor(started, remote=True, skip={"another_definition_is_refused": reason})
-    assert {*report.skipped.values()} == {reason, "for durable executors"}
+    lacking = {why for why in report.skipped.values() if why.startswith("there is no ")}
+    assert {*report.skipped.values()} - lacking == {reason, "for durable executors"}
 
 
 @pytest.mark.slow

@@ -151,14 +151,14 @@ async def a_call_goes_to_a_worker_of_its_queue(bench: Bench) -> None:
         expect(result.text, "done", "what the queue's only worker answers")
 
 
-@check("remote")
+@check("remote", "serve")
 async def no_worker_is_reported_as_not_run(bench: Bench) -> None:
     file = bench.file()
     result = await bench.registry(queue=bench.queue()).call("check_add", {"a": 1, "b": 2, "file": file}, ANN)
     expect((result.kind, effects_in(file)), ("not_executed", _NONE), "kind and effects")
 
 
-@check("remote")
+@check("remote", "serve")
 async def an_invalid_queue_is_refused(bench: Bench) -> None:
     for queue in ("..", "a b", "x" * 300, "a.>", "*"):
         executor = _changing(bench.executor, queue=queue)
