@@ -230,6 +230,13 @@ def executors(session: nox.Session) -> None:
     session.run("pytest", "-m", "", *(session.posargs or tests), env={"PEGBOARD_EXECUTORS": "all"})
 
 
+@nox.session(default=False)
+def kills(session: nox.Session) -> None:
+    """Processes that share pegboard-postgres, killed at random: 1,000 rounds, or as the script's options say."""
+    install_checkout(session, "test")
+    session.run("python", "benchmarks/postgres_kills.py", *session.posargs)
+
+
 @nox.session
 def wheels(session: nox.Session) -> None:
     """README's first command in an empty virtual environment, from built wheels."""
