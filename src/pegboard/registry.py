@@ -257,7 +257,8 @@ class ToolRegistry(Registrar):
             raise ModelError(f"{name!r} names no model; write {provider}/MODEL", provider=provider)
         try:
             model = make(own_name, **options)
-        except ModelError:
+        except ModelError as error:
+            error.args = (f"{name}: {error.message}",)  # the user's words; a provider may have another name of its own
             raise
         except Exception as error:
             raise ModelError(f"no client for {name!r}: {type(error).__name__}: {error}", provider=provider) from error

@@ -655,7 +655,7 @@ class TestRegistered:
         ("make", "why"),
         [
             (lambda model: ScriptedModel([], name=model), r"no client for 'odd/x': TypeError: .*color"),
-            (lambda model, **_: refused("no key"), "strict: no key"),  # what it raises itself comes through
+            (lambda model, **_: refused("no key"), "^odd/x: no key$"),  # what it raises itself, in the user's words
             (lambda model, **_: 5, "odd: its factory must return a model, got 5"),
         ],
     )

@@ -526,6 +526,20 @@ def test_a_default_of_a_model_that_its_type_refuses_is_not_written(cls):
     }
 
 
+class Branch(pydantic.BaseModel):
+    weight: float = float("nan")
+    pair: list[float] = [1.0, float("inf")]
+    name: str = "x"
+    branches: list[Branch] = []
+
+
+def test_a_default_without_json_takes_no_other_away_in_a_recursive_model():
+    schema = schema_of(Branch)
+    for each in (schema, schema["$defs"]["Branch"]):
+        has = {name: part["default"] for name, part in each["properties"].items() if "default" in part}
+        assert has == {"name": "x", "branches": []}
+
+
 @pytest.mark.parametrize(
     ("annotation", "default", "written"),
     [

@@ -8,6 +8,7 @@ from pegboard.typing import JsonObject
 
 _NOTES: Final = frozenset({"$comment", "$id", "$schema", "default", "deprecated", "description", "examples", "title"})
 _PARAMETERS: Final = frozenset({"properties", "required"})
+_DEFINITIONS: Final = frozenset({"$defs", "definitions"})
 _NESTED: Final = frozenset({"additionalProperties", "items"})
 _ALTERNATIVES: Final = frozenset({"anyOf", "enum", "type"})
 _LEAST: Final = frozenset({"exclusiveMinimum", "minItems", "minLength", "minProperties", "minimum"})
@@ -33,15 +34,31 @@ def _ways(old: Any, new: Any) -> set[str]:
         return set()
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return {"wider" if new in (None, True) or old is False else "narrower"}
-    before, after = cast("JsonObject", old), cast("JsonObject", new)
+    before, after = _normal(cast("JsonObject", old)), _normal(cast("JsonObject", new))
     ways = _ways_of_parameters(before, after)
     for key in {*before, *after} - _NOTES - _PARAMETERS:
-        was, now = before.get(key, True), after.get(key, True)
+        was, now = before.get(key), after.get(key)
         if key in _NESTED:
-            ways |= _ways(was, now)
+            ways |= _ways(before.get(key, True), after.get(key, True))
+        elif key in _DEFINITIONS:  # one that is new or gone matters where it is referred to
+            ways |= {
+                way for name in {*_table(was)} & {*_table(now)} for way in _ways(_table(was)[name], _table(now)[name])
+            }
         elif was != now:
             ways |= _ways_of_keyword(key, was, now)
     return ways
+
+
+def _normal(schema: JsonObject) -> JsonObject:
+    """The schema with `const` as an `enum`, the integers beside `number`, and without a `uniqueItems` that is false."""
+    normal = dict(schema)
+    if "const" in normal:
+        normal["enum"] = [normal.pop("const")]
+    if "number" in _items(types := normal.get("type")):
+        normal["type"] = [*_items(types), "integer"]
+    if normal.get("uniqueItems") is False:
+        del normal["uniqueItems"]
+    return normal
 
 
 def _ways_of_parameters(before: JsonObject, after: JsonObject) -> set[str]:
@@ -61,9 +78,9 @@ def _ways_of_parameters(before: JsonObject, after: JsonObject) -> set[str]:
 
 
 def _ways_of_keyword(key: str, was: Any, now: Any) -> set[str]:
-    """The ways of a keyword whose value differs; `True` stands for none."""
-    if was is True or now is True:
-        return {"narrower" if was is True else "wider"}
+    """The ways of a keyword whose value differs; `None` stands for none."""
+    if was is None or now is None:
+        return {"narrower" if was is None else "wider"}
     if key in _ALTERNATIVES:
         olds, news = _items(was), _items(now)
         more, fewer = any(item not in olds for item in news), any(item not in news for item in olds)

@@ -211,12 +211,19 @@ def _value(option: str, word: str, after: str) -> str | None:
 
 
 def samples(program: str) -> Iterator[tuple[str, str]]:
-    """The forms of a program that run or change something, each with an example; without those with a pattern."""
+    """The forms of a program that run or change something, each with an example; of those with a pattern, what runs."""
     for table in (RUN, CHANGE):
         for name, known in forms(table).items():
             if name.partition(":")[0] == program:
                 for option, pattern, _ in known:
+                    value = "x" if pattern is None else next(filter(pattern.match, _VALUES), "")
                     if option.startswith("#"):
                         yield option, " ".join("x" * int(option[1:]))
-                    elif option and pattern is None:
-                        yield option, f"{option}{'=' if option.startswith('--') else ' '}x"
+                    elif option and (pattern is None or table is RUN):
+                        yield option, f"{option}{'=' if option.startswith('--') else ' '}{value}"
+                    elif table is RUN:
+                        yield value, value
+
+
+_VALUES: Final = ["EXEC:x", "SHELL=x", "LD_PRELOAD=x", "alias.x=x", "ProxyCommand=x", "%G", "x.signature", "+x", "|x"]
+"""Values for the patterns of `RUN`: at least one for each."""
