@@ -23,15 +23,17 @@ def pegboard_register_executors(register: Callable[[str, Any], None], settings: 
     """
     NatsSettings.read(settings)
 
-    def nats(**own: Any) -> Any:
+    def nats(codec: Any = None, **own: Any) -> Any:
+        from pegboard.worker import Wire
         from pegboard_nats.executor import NatsExecutor
 
-        return NatsExecutor(NatsSettings.read({**settings, **own}))
+        return NatsExecutor(NatsSettings.read({**settings, **own}), Wire(codec=codec))
 
-    def jetstream(**own: Any) -> Any:
+    def jetstream(codec: Any = None, **own: Any) -> Any:
+        from pegboard.worker import Wire
         from pegboard_nats.jetstream import JetStreamExecutor
 
-        return JetStreamExecutor(NatsSettings.read({**settings, **own}))
+        return JetStreamExecutor(NatsSettings.read({**settings, **own}), Wire(codec=codec))
 
     register("nats", nats)
     register("jetstream", jetstream)

@@ -23,9 +23,9 @@ def pegboard_register_executors(register: Callable[[str, Any], None], settings: 
     """
     settings_from(settings)
 
-    def made(**own: Any) -> Any:
+    def made(codec: Any = None, **own: Any) -> Any:
         from pegboard_temporal.executor import TemporalExecutor
 
-        return TemporalExecutor(settings_from({**settings, **own}))
+        return TemporalExecutor(settings_from({**settings, **own}), codec)
 
     register("temporal", made)
