@@ -29,10 +29,14 @@ def test_the_plugin_fulfils_the_contract():
         ({"wait": 0}, "wait must be a number above 0, got 0"),
         ({"prefix": "a.b"}, "prefix must be 1 to 32 letters, digits, '-' and '_', got 'a.b'"),
         ({"servers": [1]}, "servers"),
+        ({"servers": "here::://secret"}, "servers must be addresses such as nats://HOST:4222"),
+        ({"password": 12345}, "password must be text, got int"),
     ],
 )
 def test_wrong_settings_are_named(settings, cause):
-    assert cause in str(register_plugin(ToolRegistry(), plugin, "nats", settings=settings))
+    problem = str(register_plugin(ToolRegistry(), plugin, "nats", settings=settings))
+    assert cause in problem
+    assert not {"secret", "12345"} & set(problem.replace("/", " ").split())
 
 
 def test_a_login_is_neither_in_a_repr_nor_in_an_address():
@@ -64,3 +68,42 @@ def test_a_server_that_is_not_there_is_named_without_the_login_and_nothing_runs(
     )
     assert "NATS at nats://127.0.0.1:1 can't be reached: ConnectionRefusedError" in result.detail
     assert "secret1" not in result.detail
+
+
+async def call_at(settings):
+    async with ToolRegistry() as registry:
+        registry.register(add)
+        registry.add("executors", "nats", NatsExecutor(settings))
+        return await registry.call("add", {"a": 1, "b": 2})
+
+
+@pytest.mark.parametrize("facts", [{"tls": True}, {"servers": "tls://ann:secret1@127.0.0.1:PORT"}])
+async def test_nothing_is_sent_to_a_server_without_tls_where_the_settings_ask_for_it(facts):
+    sent = bytearray()
+
+    async def serve(reader, writer):
+        writer.write(b'INFO {"server_id": "x", "version": "2.12.0", "max_payload": 1048576}\r\n')
+        sent.extend(await reader.read())
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        facts = {"servers": "nats://ann:secret1@127.0.0.1:PORT", **facts}
+        facts["servers"] = facts["servers"].replace("PORT", f"{port}")
+        result = await call_at(NatsSettings(wait=2, **facts))
+    assert result.kind == "not_executed"
+    assert "it offers no TLS, which the settings ask for" in result.detail
+    assert bytes(sent) == b""
+
+
+@pytest.mark.parametrize("name", ["credentials", "nkey"])
+async def test_a_login_that_cannot_be_read_is_named_and_nothing_runs(name, tmp_path):
+    async def serve(_reader, writer):
+        writer.write(b'INFO {"server_id": "x", "version": "2.12.0", "max_payload": 1048576, "nonce": "n"}\r\n')
+
+    async with await asyncio.start_server(serve, "127.0.0.1") as server:
+        url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        result = await call_at(NatsSettings(servers=url, wait=2, **{name: f"{tmp_path}/none"}))
+    assert result.kind == "not_executed"
+    assert f"NATS at {url} can't be reached" in result.detail
+    assert "CancelledError" not in result.detail

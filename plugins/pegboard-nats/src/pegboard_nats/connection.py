@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 from attrs import define, field
 from nats.aio.client import Client
@@ -18,6 +18,16 @@ from pegboard.worker import SentCall
 from pegboard_nats.settings import NatsSettings
 
 _RECONNECT_SECONDS: Final = 0.25
+
+
+class EncryptedClient(Client):
+    """Client that sends nothing to a server without TLS: nats-py encrypts only where the server asks for it."""
+
+    def _connect_command(self) -> bytes:  # what is sent first, the login
+        server: dict[str, Any] = self._server_info
+        if not server.get("tls_required"):
+            raise Error("it offers no TLS, which the settings ask for")
+        return super()._connect_command()
 
 
 async def subscribe(
@@ -151,7 +161,8 @@ class Connections:
 
     async def _keep(self, made: asyncio.Future[Connection]) -> None:
         """Connects, and closes the connection when the loop ends, which cancels its tasks."""
-        client, problems, loop = Client(), list[BaseException](), asyncio.get_running_loop()
+        client = EncryptedClient() if self._settings.is_encrypted else Client()
+        problems, loop = list[BaseException](), asyncio.get_running_loop()
 
         async def note(error: Exception) -> None:
             problems[:] = [error]
@@ -169,7 +180,7 @@ class Connections:
                 await connection.listen()
             made.set_result(connection)
             await asyncio.Event().wait()
-        except (OSError, ValueError, Error) as error:
+        except Exception as error:  # noqa: BLE001  also a file of a login that can't be read, or a missing package
             made.set_exception(self._unreachable(problems[0] if problems else error))
         except GeneratorExit:  # the loop was closed with its tasks: nothing can be awaited
             loop = None

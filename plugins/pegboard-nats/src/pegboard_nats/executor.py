@@ -98,11 +98,13 @@ class NatsExecutor:
                 free.release()
 
         async def take(message: Msg) -> None:
-            inbox = message.reply.removesuffix(".answer")
-            calls.start(inbox, run(inbox, message.data))
+            inbox, end, _ = message.reply.rpartition(".answer")
+            if end and inbox not in calls:  # else nobody waits for it, or it is there already
+                calls.start(inbox, run(inbox, message.data))
 
         await calls.listen()
         taking = await subscribe(client, f"{prefix}.call.{worker.queue}", take, queue="workers")
+        worker.started.set()
         await worker.stopping.wait()
         await taking.drain()
         await calls.end()

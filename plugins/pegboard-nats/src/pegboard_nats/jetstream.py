@@ -70,6 +70,7 @@ class JetStreamExecutor(NatsExecutor):
         await store.consumer(worker.queue)
         calls, held = Calls(worker, client, self.settings.prefix), dict[str, Msg]()
         await calls.listen()
+        worker.started.set()
         async with asyncio.TaskGroup() as group:
             beats = group.create_task(self._beat(held))
             slot = _Slot(store, calls, held, self.wire)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,11 +16,21 @@ from pegboard.errors import at_least, check_keys, instance_of, tuple_of
 
 _SECONDS: Final = (instance_of(int, float), at_least(0, exclusive=True))
 _TEXT: Final = instance_of(str, type(None))
+_ADDRESS: Final = re.compile(r"(nats|tls|ws|wss)://(?:[^/\s]*@)?[^/@\s]+/?")
 _PREFIX_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 
 def _servers(given: Any) -> tuple[str, ...]:
-    return tuple_of("servers", str)((given,) if isinstance(given, str) else given)
+    servers = tuple_of("servers", str)((given,) if isinstance(given, str) else given)
+    for server in servers:
+        if not _ADDRESS.fullmatch(server):  # the text may hold a password
+            raise ValueError("servers must be addresses such as nats://HOST:4222 or tls://HOST:4222")
+    return servers
+
+
+def _check_secret(_settings: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if not isinstance(value, str | None):
+        raise TypeError(f"{attribute.name} must be text, got {type(value).__name__}")
 
 
 def _check_prefix(_settings: Any, _attribute: Any, value: Any) -> None:
@@ -38,7 +49,7 @@ class NatsSettings:
         token: A token instead of both.
         credentials: The path of a credentials file (`.creds`).
         nkey: The path of a file with an nkey's seed.
-        tls: Whether the connection is encrypted; implied by the other settings of TLS, and by `tls://` addresses.
+        tls: Whether the connection has to be encrypted; implied by the other settings of TLS, and by `tls://`.
         tls_ca: The path of the certificates to trust, where the system's aren't meant.
         tls_certificate: The path of the client's own certificate.
         tls_key: The path of its key.
@@ -52,8 +63,8 @@ class NatsSettings:
 
     servers: tuple[str, ...] = field(default=("nats://127.0.0.1:4222",), converter=_servers, repr=False)
     user: str | None = field(default=None, validator=_TEXT)
-    password: str | None = field(default=None, validator=_TEXT, repr=False)
-    token: str | None = field(default=None, validator=_TEXT, repr=False)
+    password: str | None = field(default=None, validator=_check_secret, repr=False)
+    token: str | None = field(default=None, validator=_check_secret, repr=False)
     credentials: str | None = field(default=None, validator=_TEXT)
     nkey: str | None = field(default=None, validator=_TEXT)
     tls: bool = field(default=False, validator=instance_of(bool))
@@ -89,6 +100,12 @@ class NatsSettings:
         inside = [urlsplit(server).netloc.rpartition("@")[0].rpartition(":")[2] for server in self.servers]
         return tuple(secret for secret in (self.password, self.token, *inside) if secret)
 
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the connection has to be encrypted."""
+        is_asked = any(server.startswith(("tls:", "wss:")) for server in self.servers)
+        return is_asked or self.tls or self.tls_ca is not None or self.tls_certificate is not None
+
     def options(self) -> dict[str, Any]:
         """The options of `nats.connect`.
 
@@ -104,7 +121,7 @@ class NatsSettings:
             "tls_hostname": self.tls_hostname,
         }
         options: dict[str, Any] = {name: value for name, value in login.items() if value is not None}
-        if self.tls or self.tls_ca or self.tls_certificate:
+        if self.is_encrypted:
             options["tls"] = context = ssl.create_default_context(cafile=_home(self.tls_ca))
             if self.tls_certificate is not None:
                 context.load_cert_chain(str(_home(self.tls_certificate)), _home(self.tls_key))

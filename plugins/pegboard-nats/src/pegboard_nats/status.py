@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from nats.aio.client import Client
 
-from pegboard.json import is_object
 from pegboard.worker import ExecutorStatus, Worker, WorkerInfo
 from pegboard_nats.connection import subscribe
 
 _ANSWER_SECONDS: Final = 1.0
+_MOST_WORKERS: Final = 10_000
 
 
 def report_of(worker: Worker, taken: int) -> bytes:
@@ -40,11 +40,13 @@ async def status_of(client: Client, prefix: str, lengths: Mapping[str, int] | No
     with suppress(TimeoutError):
         async with asyncio.timeout(_ANSWER_SECONDS):
             async for message in found.messages:
-                with suppress(ValueError):
+                if len(workers) >= _MOST_WORKERS:
+                    break
+                with suppress(ValueError, LookupError, TypeError):
                     data: Any = json.loads(message.data)
-                    worker = WorkerInfo.from_json(data["worker"] if is_object(data) else None)
+                    worker, more = WorkerInfo.from_json(data["worker"]), data["waiting"]
                     workers.append(worker)
-                    if lengths is None and isinstance(data["waiting"], int):
-                        waiting[worker.queue] = waiting.get(worker.queue, 0) + data["waiting"]
+                    if lengths is None and isinstance(more, int):
+                        waiting[worker.queue] = waiting.get(worker.queue, 0) + more
     await found.unsubscribe()
     return ExecutorStatus(workers=tuple(sorted(workers, key=lambda each: (each.queue, each.name))), queues=waiting)
