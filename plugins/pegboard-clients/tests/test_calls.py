@@ -209,6 +209,7 @@ def test_pieces_become_calls_by_index_and_then_by_the_last_call(exporter, pieces
         ([(0, "a", "w", '{"'), (0, "b", "w", "{"), (0, None, None, "}"), (0, None, None, A[2:])], []),
         ([(0, "", "w", A), (1, "", "w", B)], [WA, WB]),
         ([(0, "a", "w", A), (1, "a", "w", A)], [WA]),
+        ([(0, "a", "w", "{}"), (1, "a", "w", "{}")], [W, W]),
         ([(0, "a", "w", A), (1, "b", "w", A)], [WA, WA]),
         ([(0, "a", "w", A), (1, "a", "w", B), (2, "a", "x", A)], [WA, WB, XA]),
         ([(0, "a", "w", ""), (1, "a", "w", A)], [WA]),

@@ -161,14 +161,14 @@ class StreamedCalls:
 
     @property
     def calls(self) -> list[StreamedCall]:
-        """The calls of the answer, without a repetition under another index: of id, name and arguments."""
+        """The calls of the answer, but for one with arguments that is there under another index, with the same id."""
         for call, after in pairwise(self.all):  # either two calls, or one of which `{}` is a placeholder
             is_so = (call.name, call.index) == (after.name, after.index) and not (call.closed or after.is_empty)
             call.is_doubted = call.is_doubted or (is_so and call.is_empty and bool(call.id and after.id))
         found, shared = list[StreamedCall](), dict[str, list[StreamedCall]]()
         for call in self.all:
             same = shared.setdefault(call.id, []) if call.id in self._shared else []
-            if any(call.name == other.name and other.agrees(call.arguments) for other in same):
+            if not call.is_empty and any(call.name == other.name and other.agrees(call.arguments) for other in same):
                 continue
             same.append(call)
             if self._is_mixed or not call.echoes:
