@@ -50,12 +50,12 @@ RULES = {  # of every package
 }
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the rules
     "pegboard": {
-        "files": Limit(147),
+        "files": Limit(148),
         # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say; 1,000 for
         # what adapters need: problems of single tools, their source and own threads, `wrap_call`, `decide`; 400 for
         # runs on other machines: keys, attaching to a run, and the caller for its worker (170 less in a plugin);
         # 1,220 for the checks of executors; 1,300 for queues, placement, workers and state that processes share.
-        "lines": Limit(45_850, goal=41_500),
+        "lines": Limit(45_900, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(22),

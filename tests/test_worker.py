@@ -110,6 +110,15 @@ async def test_a_request_that_cannot_be_read_is_not_run(worker, data):
     assert response.detail
 
 
+async def test_a_tool_that_the_worker_lacks_is_not_run(worker):
+    response = await run(worker, "missing")
+    assert (response.kind, response.error) == (
+        "not_executed",
+        "missing was not run: its worker has no such tool. Continue without it.",
+    )
+    assert "equal [rename] and [prefix]" in response.detail
+
+
 async def test_a_request_over_the_limit_is_not_read(worker):
     caller = RemoteCaller(Wire(most_bytes=1_200))
     response = read_response(await worker.run(request("echo", {"text": "x" * 2_000}), caller))
@@ -136,7 +145,7 @@ async def test_an_executor_that_fails_answers_with_a_crash():
     async def fail(request, caller):
         raise RuntimeError("secret")
 
-    response = await run(Worker(SimpleNamespace(execute=fail)), "echo")
+    response = await run(Worker(SimpleNamespace(execute=fail, tools=lambda: TOOLS)), "echo")
     assert (response.kind, "secret" in response.error, "secret" in response.detail) == ("crashed", False, True)
 
 

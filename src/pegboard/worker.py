@@ -238,6 +238,7 @@ class Worker:
         queue: The queue whose calls it takes.
         max_concurrency: How many it runs at once.
         name: Its name, for lists; by default `HOST-PID`.
+        started: Set by the executor once it takes calls.
         stopping: Set once it has to take no more calls, and end when those that run have ended.
         running: The calls that run: a number -> the request.
     """
@@ -246,6 +247,7 @@ class Worker:
     queue: str = field(default=DEFAULT_QUEUE, converter=check_queue)
     max_concurrency: int = 8
     name: str = field(factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
+    started: asyncio.Event = field(factory=asyncio.Event, init=False)
     stopping: asyncio.Event = field(factory=asyncio.Event, init=False)
     running: dict[int, ExecutionRequest] = field(factory=dict[int, ExecutionRequest], init=False)
     _numbers: count[int] = field(factory=lambda: count(1), init=False)
@@ -300,6 +302,12 @@ class Worker:
             del self.running[number]
 
     async def _run(self, request: ExecutionRequest, caller: RemoteCaller) -> JsonObject:
+        if all(request.tool != each.name for each in self.executor.tools()):
+            text = f"{request.tool} was not run: its worker has no such tool. Continue without it."
+            detail = (
+                "Workers need the tools of their callers, with equal [rename] and [prefix]; queues tell workers apart."
+            )
+            return _answer(ExecutionResponse.failed("not_executed", text, detail=detail))
         try:
             return _answer(await self.executor.execute(request, caller))
         except FatalToolError as error:
@@ -372,12 +380,15 @@ class ExecutorStatus(JsonRecord):
 
 
 class WorkerExecutor(Protocol):
-    """What `registry worker` needs of an executor, besides `execute_tool`."""
+    """What `registry worker` needs of an executor, besides `execute_tool`.
+
+    It may have an attribute `queue`: that of calls that name none, where it isn't `DEFAULT_QUEUE`.
+    """
 
     async def serve(self, worker: Worker) -> None:
         """Takes calls of `worker.queue` and answers each by `worker.run`, at most `worker.max_concurrency` at once.
 
-        Returns once `worker.stopping` is set and the calls that run have ended.
+        Sets `worker.started` once it does. Returns once `worker.stopping` is set and the calls that run have ended.
         """
         ...
 

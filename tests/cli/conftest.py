@@ -66,14 +66,15 @@ def run(home, capsys):
     def run(*argv: str) -> tuple[int, str, str]:
         known = dict(sys.modules)
         path = list(sys.path)
-        log = logging.getLogger("pegboard")
-        logs = list(log.handlers), log.level
+        log, root = logging.getLogger("pegboard"), logging.getLogger()
+        logs = list(log.handlers), log.level, list(root.handlers)
         try:
             code = main(list(argv))
         finally:
             sys.path[:] = path
             log.handlers[:] = logs[0]
             log.setLevel(logs[1])
+            root.handlers[:] = logs[2]
             for name in sys.modules.keys() - known:
                 if name.startswith("pegboard_functions_"):
                     del sys.modules[name]

@@ -287,7 +287,7 @@ class Eager(Adapter):
 
     async def execute_tool(self, call):
         response = await super().execute_tool(call)
-        return ExecutionResponse(output="done") if response.kind == "unknown_tool" else response
+        return ExecutionResponse(output="done") if "no such tool" in (response.error or "") else response
 
 
 class Forgetful(Durable):

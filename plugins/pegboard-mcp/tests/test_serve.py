@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 import signal
 import subprocess
@@ -16,8 +15,6 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-
-from pegboard_mcp.serving.log import BoundedHandler
 
 TOOLS = '''
 import os
@@ -295,23 +292,6 @@ async def test_a_process_serves_over_http_and_answers_running_calls_when_it_is_a
         if process.returncode is None:
             process.kill()
         await process.communicate()
-
-
-def test_the_warnings_of_one_place_are_limited_and_written_on_one_line_each(capsys):
-    handler = BoundedHandler()
-
-    def warn(line, text):
-        handler.handle(logging.LogRecord("pegboard.mcp", logging.WARNING, "http.py", line, text, (), None))
-
-    for number in range(1_000):
-        warn(1, f"number {number}\nof\x1b[31m many" + "x" * 1_000)
-    warn(2, "a word")
-    *first, last = capsys.readouterr().err.splitlines()
-    assert last == "pegboard.mcp: a word"
-    assert len(first) == 100
-    assert first[0].startswith("pegboard.mcp: number 0 of\\u{1b}[31m many")
-    assert first[-1].endswith("(further ones in this minute are left out)")
-    assert max(map(len, first)) < 600
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pegboard.lazy import lazy_names
 
 _NAMES = {
     "commands.manifest": "plugins_of",
+    "log": "BoundedHandler log_to_stderr",
     "options": "FILE_PATH Options call_options context_of context_options registry_options tool_options where_option",
     "output": (
         "OPEN_QUESTIONS Screen Status hide_status image_escapes json_line json_pretty json_rows one_line "

@@ -1,6 +1,7 @@
 # The public names for type checkers. Written by scripts/public_types.py; don't edit.
 
 from pegboard.cli.commands.manifest import plugins_of as plugins_of
+from pegboard.cli.log import BoundedHandler as BoundedHandler, log_to_stderr as log_to_stderr
 from pegboard.cli.options import (
     FILE_PATH as FILE_PATH,
     Options as Options,

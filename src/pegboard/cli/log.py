@@ -1,4 +1,4 @@
-"""Rate-limited log handler for `registry serve`: one line a warning on standard error."""
+"""Rate-limited log handler of commands that serve for long: one line a warning on standard error."""
 
 from __future__ import annotations
 

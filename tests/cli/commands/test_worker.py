@@ -45,6 +45,8 @@ class Far:
     async def serve(self, worker):
         self.worker = worker
         running = [asyncio.ensure_future(self.run(*call)) for call in self.calls]
+        worker.started.set()
+        await asyncio.sleep(0)
         os.kill(os.getpid(), signal.SIGTERM)
         await worker.stopping.wait()
         self.responses = [(each.kind, each.output) for each in await asyncio.gather(*running)]
@@ -103,11 +105,11 @@ def test_only_the_tools_asked_for_can_be_called(run, far):
     executor = far(("train", {}), ("count", {"text": "abc"}))
     _, _, err = run("worker", "--executor", "far", "-T", "train")
     assert "calls of 1 tool," in err
-    assert [kind for kind, _ in executor.responses] == [None, "unknown_tool"]
+    assert [kind for kind, _ in executor.responses] == [None, "not_executed"]
     executor.calls = executor.calls[:1]
     _, _, err = run("worker", "--executor", "far", "--where", "not destructive")
     assert "calls of 1 tool," in err
-    assert executor.responses == [("unknown_tool", executor.responses[0][1])]
+    assert executor.responses == [("not_executed", executor.responses[0][1])]
 
 
 def test_rules_deny_what_its_callers_have_approved(run, far, registry, home):
@@ -117,7 +119,7 @@ def test_rules_deny_what_its_callers_have_approved(run, far, registry, home):
     text = "".join(f'[[rules]]\npermission = "{name}"\npattern = "{of}"\naction = "deny"\n' for name, of in rules)
     (home / "here" / "rules.toml").write_text(text.replace('"upper"', '"upper"\nfield = "text"'))
     run("worker", "--executor", "far", "--rules", "rules.toml")
-    assert [kind for kind, _ in executor.responses] == ["unknown_tool", "denied", None]
+    assert [kind for kind, _ in executor.responses] == ["not_executed", "denied", None]
 
 
 def str_upper(text: str) -> str:
@@ -165,6 +167,7 @@ def test_the_status_of_nothing_says_so(run, far):
         (["--executor", "far", "--queue", ".."], "queue must be 1 to 64 of"),
         (["--executor", "far", "--max-concurrency", "0"], "--max-concurrency"),
         (["--executor", "far", "--json"], "--json is for --status"),
+        (["--executor", "loop"], "it runs tools in the program that calls them"),
         (["--executor", "bare"], "has no workers: it runs tools itself"),
         (["--executor", "bare", "--status"], "doesn't tell what its workers do"),
         ([], "--executor"),

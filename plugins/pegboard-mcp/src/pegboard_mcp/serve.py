@@ -21,6 +21,7 @@ from pegboard.cli import (
     context_of,
     context_options,
     handle_interrupts,
+    log_to_stderr,
     open_session,
     tool_options,
     write_note,
@@ -128,8 +129,6 @@ def _tell(session: Session) -> None:
         if ignored.key not in SERVERS_KEYS:
             write_note(str(ignored))
     if not session.options.debug:  # which logs everything
-        from pegboard_mcp.serving.log import log_to_stderr
-
         log_to_stderr()
 
 

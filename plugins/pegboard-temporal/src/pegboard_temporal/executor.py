@@ -65,6 +65,11 @@ class TemporalExecutor:
     _link: Link | None = field(default=None, init=False, repr=False)
 
     @property
+    def queue(self) -> str:
+        """The queue of calls that name none."""
+        return self.settings.queue
+
+    @property
     def start_seconds(self) -> float:
         """How long a call may take besides its time limit: until a worker takes it, and the death of one shows."""
         return _ATTEMPTS * (self.settings.wait + self.settings.heartbeat)
@@ -151,7 +156,7 @@ class TemporalExecutor:
         Raises:
             ConnectionError: The server can't be reached, or refuses.
         """
-        return await self._opened().run(partial(read_status, self.settings.queue))
+        return await self._opened().run(partial(read_status, self.queue))
 
     async def aclose(self) -> None:
         """Cancels the calls that run, and ends the connection."""
@@ -184,7 +189,7 @@ class TemporalExecutor:
         may_repeat = tool.spec.annotations.idempotent_hint is True and tool.origin.trusted
         options: Any = {
             "args": [args[0], await self.payloads.write(args[1], key)],
-            "task_queue": f"{PREFIX}{call.request.queue or self.settings.queue}",
+            "task_queue": f"{PREFIX}{call.request.queue or self.queue}",
             "result_type": RawValue,
             "schedule_to_start_timeout": timedelta(seconds=self.settings.wait),
             "start_to_close_timeout": _LONGEST,

@@ -63,6 +63,7 @@ async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Work
     try:
         async with serving:
             await _announce(client, worker.queue)
+            worker.started.set()
             await worker.stopping.wait()
     except RPCError as error:
         raise ConnectionError(f"the Temporal server refuses: {error.status.name}") from None

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pegboard.cli.log import log_to_stderr
 from pegboard.cli.options import FILE_PATH, Options, tool_options, where_option
 from pegboard.cli.output import json_pretty, rows_text, stdout_screen, write, write_note
 from pegboard.cli.run import handle_interrupts
 from pegboard.cli.session import Session, open_session
+from pegboard.dispatch.state import HERE
 from pegboard.errors import PegboardError, cause_of
 from pegboard.json import count_text
 from pegboard.worker import DEFAULT_QUEUE, ExecutorStatus, Worker
@@ -24,7 +26,7 @@ _MOST_AT_ONCE: Final = 1_000
 
 @click.command("worker")
 @click.option("--executor", "name", metavar="NAME", required=True, help="The executor that brings the calls.")
-@click.option("--queue", metavar="NAME", default=DEFAULT_QUEUE, show_default=True, help="Take the calls of this queue.")
+@click.option("--queue", metavar="NAME", help="Take the calls of this queue; by default, of those that name none.")
 @click.option(
     "--max-concurrency",
     type=click.IntRange(1, _MOST_AT_ONCE),
@@ -42,17 +44,18 @@ _MOST_AT_ONCE: Final = 1_000
 def worker_command(  # noqa: PLR0913, PLR0917  as many as it has options
     options: Options,
     name: str,
-    queue: str,
+    queue: str | None,
     max_concurrency: int,
     rules: str | None,
     status: bool,
     as_json: bool,
     where: str | None,
 ) -> int:
-    """Run the calls that an executor brings from other machines.
+    """Run calls that come from other machines.
 
-    Callers decide what may run: whoever can send calls to the executor can run every tool here, but for what -T,
-    --where and --rules leave out. SIGTERM or Ctrl-C takes no more calls, and lets those that run end.
+    An executor brings them. Callers decide what may run: whoever can send calls to the executor can run every tool
+    here, but for what -T, --where and --rules leave out. SIGTERM or Ctrl-C takes no more calls, and lets those that
+    run end.
     """
     if as_json and not status:
         raise click.UsageError("--json is for --status")
@@ -62,18 +65,27 @@ def worker_command(  # noqa: PLR0913, PLR0917  as many as it has options
         found = session.run(lambda: _status(name, executor))
         write(json_pretty(found.to_json()) if as_json else "".join(_tables(found)))
         return 0
+    if not options.debug:  # which logs everything
+        log_to_stderr()
     session.read_rules(rules)
+    queue = queue or getattr(executor, "queue", DEFAULT_QUEUE)
     facts: dict[str, Any] = {"queue": queue, "max_concurrency": max_concurrency}
 
     async def work() -> None:
         try:
             worker = await Worker.of_registry(session.registry, name, where=session.where(where), **facts)
         except (LookupError, ValueError) as error:
-            raise click.UsageError(cause_of(error)) from None
+            raise click.UsageError(f"{error.args[0]}") from None
         tools = count_text(len(worker.executor.tools()), "tool")
-        write_note(f"{worker.name} runs calls of {tools}, queue {queue}, at most {max_concurrency} at once.")
+        text = f"{worker.name} runs calls of {tools}, queue {queue}, at most {max_concurrency} at once."
         with handle_interrupts(lambda: _stop(worker)):
-            await _asked(name, executor.serve(worker))
+            serving = asyncio.ensure_future(_asked(name, executor.serve(worker)))
+            started = asyncio.ensure_future(worker.started.wait())
+            await asyncio.wait([serving, started], return_when=asyncio.FIRST_COMPLETED)
+            if started.done():
+                write_note(text)
+            started.cancel()
+            await serving
 
     session.run(work)
     return 0
@@ -81,6 +93,8 @@ def worker_command(  # noqa: PLR0913, PLR0917  as many as it has options
 
 def _executor(session: Session, name: str, method: str) -> Any:
     """The executor of this name, which must have a method."""
+    if name in HERE:
+        raise click.UsageError(f"the executor {name!r} has no workers: it runs tools in the program that calls them")
     try:
         executor = session.registry.contributions.executor(name)
     except LookupError as error:
