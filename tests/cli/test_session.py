@@ -75,6 +75,15 @@ class TestFunctions:
         assert "-T: no tool is called 'nosuch'" in err
         assert run(*how, "-T", "all , few")[1].split() == ["add", "renamed"]
 
+    def test_they_run_where_the_configuration_places_them(self, run, file, tmp_path):
+        config = tmp_path / "placed.toml"
+        config.write_text('[tools."ren*"]\nexecutor = "nowhere"\nqueue = "q"\n')
+        how = ("--functions", file, "--config", str(config))
+        code, _, err = run("call", "renamed", "text=x", *how)
+        assert (code, "renamed was not run" in err, "nowhere" in err) == (1, True, True)
+        assert run("call", "add", "a=40", *how)[:2] == (0, "42\n")
+        assert "nowhere" in run("show", "renamed", *how)[1]
+
     def test_they_are_called(self, run, file):
         assert run("call", "add", "a=40", "--functions", file)[:2] == (0, "42\n")
         assert run("call", "renamed", "text=x", "--functions", file)[:2] == (0, "X\n")

@@ -90,7 +90,7 @@ def open_session(options: Options, *, stamps: Stamps | None = None, hold_back: b
             store_names(session)
         _check_settings(session)
         if options.functions:
-            register_functions(session.registry, map(Path, options.functions))
+            register_functions(session.registry, map(Path, options.functions), config)
     return session
 
 
@@ -171,12 +171,14 @@ def names_of_plugins(session: Session) -> set[str]:
     return names | {name for found in session.discovery.entries for name in (found.name, found.distribution)}
 
 
-def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
-    """Registers the public functions of files; they replace tools of the same name.
+def register_functions(registry: ToolRegistry, files: Iterable[Path], config: Config) -> None:
+    """Registers the public functions of files, placed as configured; they replace tools of the same name.
 
     A function that can't be a tool is left out, with the reason on standard error. A file that fails, or defines no
     public function, is a usage error.
     """
+    from pegboard.tools.typed import tools_from  # only for this option
+
     for file in files:
         module = _load_module(file)
         functions = [
@@ -189,7 +191,9 @@ def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
             raise click.UsageError(f"{file} defines no public function")
         for function in functions:
             try:
-                registry.register(function, on_conflict="shadow")
+                for tool in tools_from(function):
+                    placed = tool.evolve(policy=config.placed(tool.policy, tool.name))
+                    registry.register(placed, on_conflict="shadow")
             except PegboardError as error:
                 write_note(f"{file}: {error}")
 
