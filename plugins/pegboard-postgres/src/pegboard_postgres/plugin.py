@@ -32,8 +32,7 @@ class Plugin:
         self.settings = read_settings(settings)
         self._database: Database | None = None
 
-    @property
-    def database(self) -> Database:
+    def _get_database(self) -> Database:  # no property: older releases of pluggy read all of a plugin's
         """The database; raises as `database_of` does."""
         if self._database is None:
             self._database = database_of(self.settings)
@@ -49,7 +48,7 @@ class Plugin:
 
     def _open(self, make: Callable[[Database], Any]) -> Generator[Any]:
         """A service, whose end closes the connections."""
-        database = self.database
+        database = self._get_database()
         try:
             yield make(database)
         finally:
@@ -64,7 +63,7 @@ class Plugin:
         """Reports a database that can't be used."""
         from pegboard_postgres.command import problem_of
 
-        if self.settings.url and (problem := problem_of(lambda: self.database)) is not None:
+        if self.settings.url and (problem := problem_of(self._get_database)) is not None:
             report(*problem)
 
     @hookimpl
