@@ -87,6 +87,7 @@ class Engine:
         while not self.over.is_set():
             worker = self.worker
             worker.process.wait()
+            worker.process.stdout.close()
             if worker is self.worker and not self.over.is_set():
                 self.worker = self.made().wait()
 
