@@ -125,7 +125,7 @@ def other_parts(work):
             define,
             {
                 "the signature and a new type in it": (tool, "signature_of", lambda *_, **__: signature),
-                "the docstring": (tool, "docstring_of", lambda _: docstring),
+                "the docstring": (tool, "docstring_of", lambda *_: docstring),
                 "the input schema": (tool, "input_schema_of", lambda *_, **__: known.spec.input_schema_text),
                 "the output schema": (tool, "output_of", lambda *_, **__: output),
             },
