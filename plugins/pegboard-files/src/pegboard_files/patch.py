@@ -417,7 +417,7 @@ class PatchedText:
 
 
 def _with_typography(new: str, patch: str, file: str) -> str:
-    """A new line with the file's dashes, quotes and blanks in the parts that stay, where a patch has plain ones.
+    """A new line with the file's dashes and quotes in the parts that stay, where a patch has plain ones.
 
     Args:
         new: The new line.
@@ -434,7 +434,8 @@ def _with_typography(new: str, patch: str, file: str) -> str:
     for kind, begin, end, start, stop in SequenceMatcher(None, old, body, autojunk=False).get_opcodes():
         first, last = (bisect_left(starts, place) for place in (begin, end))
         is_whole = kind == "equal" and (starts[first], starts[last]) == (begin, end)
-        parts.append(there[first:last] if is_whole else body[start:stop])
+        kept = "".join(" " if each.isspace() else each for each in there[first:last])
+        parts.append(kept if is_whole else body[start:stop])
     return new.replace(body, "".join(parts), 1)
 
 
