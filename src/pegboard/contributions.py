@@ -217,7 +217,7 @@ class Contributions:
                 raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
         return found
 
-    def made_executor(self, name: str) -> Any:
+    def ready_executor(self, name: str) -> Any:
         """The executor of this name, if it is made and what made it is still registered; else `None`."""
         made, registered = self.made.get(name), self.catalogue.extras.get("executors", {})
         if made is not None and registered.get(made.kind) is made.source:
@@ -237,7 +237,7 @@ class Contributions:
             Exception: What its factory raised.
         """
         with self._making:
-            if (executor := self.made_executor(name)) is not None:
+            if (executor := self.ready_executor(name)) is not None:
                 return executor
             kind, make = self.executors.get(name, ExecutorSetup(name, _make))
             source = self.find("executors", kind)

@@ -568,7 +568,7 @@ class ToolRegistry(Registrar):
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
         """The executor of this name, as `Contributions.executor` finds it; in a thread, if that may take long."""
-        executor = self.contributions.made_executor(name)
+        executor = self.contributions.ready_executor(name)
         return executor or await self._get_dispatcher().runtime.threads.run(self.contributions.executor, name)
 
     def _get_dispatcher(self) -> Dispatcher:

@@ -297,7 +297,7 @@ class Worker:
             return caller.wire.write(_answer(ExecutionResponse.failed("not_executed", text, detail=f"{error}")))
         self.running[number] = request
         try:
-            return self._written(request, await self._run(request, caller), caller.wire)
+            return self._write_answer(request, await self._run(request, caller), caller.wire)
         finally:
             del self.running[number]
 
@@ -319,7 +319,7 @@ class Worker:
             text = f"{request.tool} was not completed: its worker failed. Its effects so far may remain."
             return _answer(ExecutionResponse.failed("crashed", text, detail=detail_of(error)))
 
-    def _written(self, request: ExecutionRequest, answer: JsonObject, wire: Wire) -> bytes:
+    def _write_answer(self, request: ExecutionRequest, answer: JsonObject, wire: Wire) -> bytes:
         try:
             return wire.write(answer)
         except TooLongError as error:

@@ -16,12 +16,12 @@ from pegboard.errors import ConfigError, cause_of, near_or_known
 def executor_setups(config: Config) -> Mapping[str, ExecutorSetup]:
     """The executors of `[executors.NAME]`, by name; nothing is made or imported yet."""
     return {
-        name: ExecutorSetup(table.get("kind", name), partial(_made, name, table))
+        name: ExecutorSetup(table.get("kind", name), partial(_make, name, table))
         for name, table in config.executors.items()
     }
 
 
-def _made(name: str, table: Mapping[str, Any], source: Any) -> Any:
+def _make(name: str, table: Mapping[str, Any], source: Any) -> Any:
     """The executor of a table of the configuration.
 
     Args:

@@ -79,7 +79,7 @@ def worker_command(  # noqa: PLR0913, PLR0917  as many as it has options
         tools = count_text(len(worker.executor.tools()), "tool")
         text = f"{worker.name} runs calls of {tools}, queue {queue}, at most {max_concurrency} at once."
         with handle_interrupts(lambda: _stop(worker)):
-            serving = asyncio.ensure_future(_asked(name, executor.serve(worker)))
+            serving = asyncio.ensure_future(_ask(name, executor.serve(worker)))
             started = asyncio.ensure_future(worker.started.wait())
             await asyncio.wait([serving, started], return_when=asyncio.FIRST_COMPLETED)
             if started.done():
@@ -105,7 +105,7 @@ def _executor(session: Session, name: str, method: str) -> Any:
     return executor
 
 
-async def _asked(name: str, asked: Any) -> Any:
+async def _ask(name: str, asked: Any) -> Any:
     """What the executor, which comes from a plugin, answers; its failure is an error of the command."""
     try:
         return await asked
@@ -122,7 +122,7 @@ def _stop(worker: Worker) -> None:
 async def _status(name: str, executor: Any) -> ExecutorStatus:
     try:
         async with asyncio.timeout(_STATUS_SECONDS):
-            return await _asked(name, executor.status())
+            return await _ask(name, executor.status())
     except TimeoutError:
         text = f"the executor {name!r} gave no status within {_STATUS_SECONDS:g} s"
         raise PegboardError(text) from None
