@@ -24,6 +24,15 @@ def test_the_warnings_of_one_place_are_limited_and_written_on_one_line_each(caps
     assert max(map(len, first)) < 600
 
 
+def test_a_warning_names_the_error_that_is_logged_with_it(capsys, monkeypatch):
+    logger = logging.getLogger("pegboard.mcp")
+    monkeypatch.setattr(logger, "handlers", [BoundedHandler()])
+    for error in (OSError("gone"), None, False):
+        logger.warning("a word", exc_info=error)
+    line = "pegboard.mcp: a word"
+    assert capsys.readouterr().err.splitlines() == [f"{line}: OSError: gone", line, line]
+
+
 def test_the_handler_is_installed_once(monkeypatch):
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import decimal
+import enum
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -567,6 +568,36 @@ class OuterModel(pydantic.BaseModel):
 def test_a_constraint_that_the_models_library_ignores_is_refused(cls):
     with pytest.raises(DefinitionError, match="in Annotated isn't applied by the library of"):
         schema_of(cls)
+
+
+class Missing(enum.Enum):
+    UNSET = 0
+
+
+class MarkingStruct(msgspec.Struct, rename="camel"):
+    line_count: int = Missing.UNSET
+    kind: Missing = Missing.UNSET
+    size: int = 3
+
+
+class MarkingModel(pydantic.BaseModel):
+    lineCount: int = Missing.UNSET  # noqa: N815
+    kind: Missing = Missing.UNSET
+    size: int = 3
+
+
+class OfMarkingStructs(msgspec.Struct):
+    parts: list[MarkingStruct]
+
+
+class OfMarkingModels(pydantic.BaseModel):
+    parts: list[MarkingModel]
+
+
+@pytest.mark.parametrize("cls", [OfMarkingStructs, OfMarkingModels])
+def test_the_marker_of_a_missing_value_is_no_default_of_another_type(cls):
+    fields = schema_of(cls)["properties"]["parts"]["items"]["properties"]
+    assert {key: each.get("default") for key, each in fields.items()} == {"lineCount": None, "kind": 0, "size": 3}
 
 
 Cents = NewType("Cents", int)

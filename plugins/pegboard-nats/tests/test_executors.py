@@ -74,7 +74,7 @@ async def test_a_call_that_was_given_up_is_not_run_by_a_worker_that_comes_later(
 
 @both
 async def test_status_lists_workers_with_what_they_run_and_what_waits(kind, server, serving, tmp_path):
-    executor = KINDS[kind](server.settings(prefix=f"status-{kind}"))
+    executor = KINDS[kind](server.settings(prefix=f"status-{kind}", wait=PATIENCE))
     async with (
         serving(KINDS[kind](executor.settings), worker(name="w", max_concurrency=1)),
         calling(executor) as registry,

@@ -52,7 +52,7 @@ class BoundedHandler(logging.Handler):
             return
         try:
             text = record.getMessage()
-            if record.exc_info is not None and record.exc_info[1] is not None:
+            if record.exc_info and record.exc_info[1] is not None:  # `exc_info=False` stays as it is
                 text += f": {cause_of(record.exc_info[1])}"
             text = visible(" ".join(text.split()))[:MOST_CHARACTERS]
             more = f" ({left_out:,} more warnings were left out)" if left_out else ""

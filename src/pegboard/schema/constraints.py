@@ -74,6 +74,8 @@ class Constraint:
             raise NothingLeftError
         inner, checks = (adapter.inner, adapter.checks) if isinstance(adapter, ConstrainedAdapter) else (adapter, ())
         check = self.check(inner)
+        if check is not None and _leave_none(inner, (*checks, check)):
+            raise NothingLeftError
         return None if check is None else ConstrainedAdapter(inner, (*checks, check))
 
     def is_met(self, value: Any) -> bool:
@@ -82,6 +84,34 @@ class Constraint:
             return bool(self.accepts(value))
         except Exception:  # noqa: BLE001  (a comparison may raise anything)
             return False
+
+
+_LOWEST: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_HIGHEST: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+
+
+def _leave_none(adapter: TypeAdapter, checks: Sequence[Check]) -> bool:
+    """Whether no number is within the bounds of these checks and a multiple as they ask, or no length is within them.
+
+    The values of a type have one kind of bounds: of numbers, or of a length.
+    """
+    rules = [rule for each in checks for rule in each.keywords.items()]
+    if isinstance(adapter, TupleAdapter):
+        rules += [("minItems", len(adapter.items)), ("maxItems", len(adapter.items))]
+    lows = [(limit, name.startswith("exclusive")) for name, limit in rules if name in _LOWEST]
+    highs = [(limit, not name.startswith("exclusive")) for name, limit in rules if name in _HIGHEST]
+    if not lows or not highs:
+        return False
+    from fractions import Fraction
+
+    (low, is_above), (high, is_included) = max(lows), min(highs)
+    steps = [step for name, step in rules if name == "multipleOf"]
+    for step in steps or ([1] if scalar_type(adapter) == "integer" else []):
+        count = Fraction(str(low)) / Fraction(str(step))
+        least = Fraction(str(step)) * (math.floor(count) + 1 if is_above else math.ceil(count))
+        if least > Fraction(str(high)) or (least == Fraction(str(high)) and not is_included):
+            return True
+    return low > high or (low == high and (is_above or not is_included))
 
 
 def _choice_of(choices: Iterable[Choice]) -> ChoiceAdapter:

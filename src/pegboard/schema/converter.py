@@ -102,8 +102,41 @@ def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | No
 
         if cls is msgspec.Struct:
             raise TypeError("Struct itself has no fields; name a subclass")
-        return without_misfits(inlined(msgspec.json.schema(annotation)))
+        return without_misfits(_without_markers(inlined(msgspec.json.schema(annotation)), annotation))
     return None
+
+
+def _without_markers(schema: JsonSchema, annotation: Any) -> JsonSchema:
+    """A struct's schema without defaults that mark a missing value: members of an enum, in fields of another type."""
+    from pegboard.schema.references import schemas
+
+    for cls in _structs_in(annotation, set()):
+        keys = dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
+        markers = {keys[name] for name, default in model_defaults(cls) if _is_marker(default)}
+        for each in list(schemas(schema)) if markers else ():
+            if str(each.get("title", "")).partition("[")[0] == cls.__name__:
+                for key, written in each.get("properties", {}).items():
+                    if key in markers and "type" in written:
+                        written.pop("default", None)
+    return schema
+
+
+def _structs_in(annotation: Any, seen: set[int]) -> Iterator[Any]:
+    """The structs of msgspec in a type, those in the fields of others, too."""
+    if id(annotation) in seen:
+        return
+    seen.add(id(annotation))
+    parts = list(typing.get_args(annotation))
+    if is_msgspec(cls := typing.get_origin(annotation) or annotation):
+        yield cls
+        parts += typing.get_type_hints(cls, include_extras=True).values()
+    for each in parts:
+        yield from _structs_in(each, seen)
+
+
+def _is_marker(default: object) -> bool:
+    """Whether a default is the member of an enum that isn't a text or number, as those that mark a missing value."""
+    return isinstance(default, Enum) and not isinstance(default, str | int | float)
 
 
 def model_defaults(cls: Any) -> Iterator[tuple[str, Any]]:
@@ -139,8 +172,8 @@ def _schema_generator() -> type[Any]:
 
         def default_schema(self, schema: Any) -> Any:
             written, default = super().default_schema(schema), schema.get("default")
-            is_marker = isinstance(default, Enum) and not isinstance(default, str | int | float)  # of a missing value
-            return {k: v for k, v in written.items() if k != "default"} if is_marker and "type" in written else written
+            marks = _is_marker(default) and "type" in written
+            return {k: v for k, v in written.items() if k != "default"} if marks else written
 
         def ser_schema(self, schema: Any) -> Any:
             is_of_pydantic = str(getattr(schema.get("function"), "__module__", "")).startswith("pydantic.")
