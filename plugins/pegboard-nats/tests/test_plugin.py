@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -77,20 +79,31 @@ async def call_at(settings):
         return await registry.call("add", {"a": 1, "b": 2})
 
 
-@pytest.mark.parametrize("facts", [{"tls": True}, {"servers": "tls://ann:secret1@127.0.0.1:PORT"}])
-async def test_nothing_is_sent_to_a_server_without_tls_where_the_settings_ask_for_it(facts):
-    sent = bytearray()
+@asynccontextmanager
+async def greeting(**info):
+    """A server that greets as NATS does; gives its address and what it is sent, and ends when its clients have."""
+    sent, serving = bytearray(), set()
 
     async def serve(reader, writer):
-        writer.write(b'INFO {"server_id": "x", "version": "2.12.0", "max_payload": 1048576}\r\n')
+        serving.add(asyncio.current_task())
+        known = {"server_id": "x", "version": "2.12.0", "max_payload": 1 << 20, **info}
+        writer.write(f"INFO {json.dumps(known)}\r\n".encode())
         sent.extend(await reader.read())
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
     async with await asyncio.start_server(serve, "127.0.0.1") as server:
-        port = server.sockets[0].getsockname()[1]
-        facts = {"servers": "nats://ann:secret1@127.0.0.1:PORT", **facts}
-        facts["servers"] = facts["servers"].replace("PORT", f"{port}")
-        result = await call_at(NatsSettings(wait=2, **facts))
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", sent
+        await asyncio.gather(*serving)
+
+
+@pytest.mark.parametrize("facts", [{"tls": True}, {"servers": "tls://ann:secret1@ADDRESS"}])
+async def test_nothing_is_sent_to_a_server_without_tls_where_the_settings_ask_for_it(facts):
+    async with greeting() as (address, sent):
+        facts = {"servers": "nats://ann:secret1@ADDRESS", **facts}
+        facts["servers"] = facts["servers"].replace("ADDRESS", address)
+        result = await call_at(NatsSettings(wait=1, **facts))
     assert result.kind == "not_executed"
     assert "it offers no TLS, which the settings ask for" in result.detail
     assert bytes(sent) == b""
@@ -98,12 +111,8 @@ async def test_nothing_is_sent_to_a_server_without_tls_where_the_settings_ask_fo
 
 @pytest.mark.parametrize("name", ["credentials", "nkey"])
 async def test_a_login_that_cannot_be_read_is_named_and_nothing_runs(name, tmp_path):
-    async def serve(_reader, writer):
-        writer.write(b'INFO {"server_id": "x", "version": "2.12.0", "max_payload": 1048576, "nonce": "n"}\r\n')
-
-    async with await asyncio.start_server(serve, "127.0.0.1") as server:
-        url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        result = await call_at(NatsSettings(servers=url, wait=2, **{name: f"{tmp_path}/none"}))
+    async with greeting(nonce="n") as (address, _):
+        result = await call_at(NatsSettings(servers=f"nats://{address}", wait=1, **{name: f"{tmp_path}/none"}))
     assert result.kind == "not_executed"
-    assert f"NATS at {url} can't be reached" in result.detail
+    assert f"NATS at nats://{address} can't be reached" in result.detail
     assert "CancelledError" not in result.detail
