@@ -55,7 +55,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         # what adapters need: problems of single tools, their source and own threads, `wrap_call`, `decide`; 400 for
         # runs on other machines: keys, attaching to a run, and the caller for its worker (170 less in a plugin);
         # 1,220 for the checks of executors; 1,300 for queues, placement, workers and state that processes share.
-        "lines": Limit(45_900, goal=41_500),
+        "lines": Limit(46_700, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(22),
@@ -83,7 +83,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
     },
     # Of the core and of the first plugins; 2,600 of them are attacks on rules and approvals, 2,000 tests of what
     # adapters need.
-    "tests": {"lines": Limit(75_000)},
+    "tests": {"lines": Limit(78_000)},
 }
 
 
