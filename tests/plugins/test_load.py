@@ -17,6 +17,7 @@ import pegboard
 from fake_vendors.rules.exporters import EXPORTERS
 from installed import GREETER, install, write
 from pegboard import Exporter, Once, PluginRecord, ToolRegistry, load
+from pegboard.approval import MemoryGrants
 from pegboard.config import Config
 from pegboard.errors import ConfigError, ExportError, ModelError, PluginError
 from pegboard.plugins import discovery, load as load_module
@@ -55,6 +56,13 @@ def test_listing_imports_no_plugin_and_the_first_call_only_the_owner(site) -> No
     assert "one_made_up" in sys.modules
     assert "two_made_up" not in sys.modules
     assert statuses(registry) == {"one": "loaded", "two": "listed"}
+
+
+def test_a_host_passes_its_store_of_grants_and_its_limits():
+    grants, limits = MemoryGrants(), pegboard.Limits(timeout=5)
+    registry = pegboard.load(grants=grants, limits=limits)
+    assert registry.grants is grants
+    assert registry.limits is limits
 
 
 def test_a_first_load_is_cached(site, monkeypatch) -> None:

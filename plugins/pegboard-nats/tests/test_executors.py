@@ -60,6 +60,7 @@ async def test_without_a_worker_of_its_queue_a_call_is_not_run(kind, server):
         result = await registry.call("check_add", {"a": 1, "b": 2})
     assert result.kind == "not_executed"
     assert "from the queue 'texts'" in result.text or "listens to the queue 'texts'" in result.text
+    assert result.detail == "Start one: registry worker --executor far --queue texts"
 
 
 async def test_a_call_that_was_given_up_is_not_run_by_a_worker_that_comes_later(server, serving, tmp_path):

@@ -53,6 +53,7 @@ async def test_a_call_that_no_worker_takes_isnt_run_and_may_be_sent_again(server
     async with registry_for(server.address, "late", wait=1.0) as registry:
         result = await registry.call("hold", files, CONTEXT, call_id="toolu_late")
         assert (result.kind, "no worker has taken it within 1 s" in result.text) == ("not_executed", True)
+        assert result.detail.startswith("Start one: registry worker --executor ")
         assert await registry.contributions.executor("temporal").attach("unknown") is None
     with Workers(server, "late").kept():
         async with registry_for(server.address, "late", **PATIENCE) as registry:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, field
 
@@ -24,6 +24,9 @@ from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Problem
 from pegboard.toolsets.predicates import Where
 from pegboard.typing import define
 
+if TYPE_CHECKING:
+    from pegboard.dispatch.approval.grants import Grants
+
 _DEBUG: Final = 10  # as `logging.DEBUG`, which a listing needn't import
 Progress = Callable[[int, int, str], None]
 FIRST_LOADS_SECONDS: Final = 60.0
@@ -38,6 +41,7 @@ def load(
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     where: Where = None,
     limits: Limits = DEFAULT_LIMITS,
+    grants: Grants | None = None,
     refresh: bool = False,
     live: bool = False,
     seconds: float = LOAD_SECONDS,
@@ -55,6 +59,7 @@ def load(
         settings: The settings by plugin name, over those of `config`.
         where: A predicate that every resolution starts with, in addition to that of `config`.
         limits: What one call may use.
+        grants: Stores what users have allowed for longer than one call; in memory by default.
         refresh: Whether to load plugins again that are cached.
         live: Whether to import every plugin now, in this process.
         seconds: How long loading one plugin may take.
@@ -65,7 +70,7 @@ def load(
         The registry. A plugin that fails doesn't affect the others: see `registry.plugins()` and `registry.problems()`.
     """
     config = NO_CONFIG if config is None else config
-    registry = ToolRegistry(limits=limits, where=[config.where, where])
+    registry = ToolRegistry(limits=limits, where=[config.where, where], grants=grants)
     if not is_wanted(config, autoload):
         return registry
     discovery = discover() if discovery is None else discovery

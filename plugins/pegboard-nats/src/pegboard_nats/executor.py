@@ -140,7 +140,7 @@ class NatsExecutor:
                 with suppress(NoRespondersError):
                     return opened.sent.response(await self._answer(client, opened))
                 if loop.time() >= until:
-                    return not_run(call, f"no worker listens to the queue {queue!r}")
+                    return not_taken(call, queue, f"no worker listens to the queue {queue!r}")
                 opened.answer = loop.create_future()
                 await asyncio.sleep(_RESEND_SECONDS)
                 await call.decide_again()
@@ -172,6 +172,11 @@ class NatsExecutor:
             if missed > _MOST_MISSED or loop.time() - heard > self.settings.dead_after:
                 raise LostError("its worker, or the connection to it, was lost")
         return opened.answer.result()
+
+
+def not_taken(call: ExecutorCall, queue: str, reason: str) -> ExecutionResponse:
+    """The response for a call that no worker has taken, with the command that starts one for the operator."""
+    return not_run(call, reason, f"Start one: registry worker --executor {call.tool.policy.executor} --queue {queue}")
 
 
 def not_run(call: ExecutorCall, reason: str, detail: str | None = None) -> ExecutionResponse:

@@ -16,7 +16,7 @@ from pegboard.errors import cause_of, operator_log
 from pegboard.execution import ExecutionResponse, ExecutorCall
 from pegboard.worker import PLAIN, ExecutorStatus, Wire, Worker, read_response
 from pegboard_nats.connection import Connection, OpenCall
-from pegboard_nats.executor import LostError, NatsExecutor, not_run
+from pegboard_nats.executor import LostError, NatsExecutor, not_run, not_taken
 from pegboard_nats.serving import Calls, Link, answer_of
 from pegboard_nats.settings import NatsSettings
 from pegboard_nats.status import status_of
@@ -133,7 +133,9 @@ class JetStreamExecutor(NatsExecutor):
                     return opened.sent.response(await store.load(found))
                 is_late = asyncio.get_running_loop().time() >= until
                 if (found is None or not found.run) and is_late and await store.withdraw(queue, id_, record):
-                    return not_run(call, f"no worker took it from the queue {queue!r} in {self.settings.wait:g} s")
+                    return not_taken(
+                        call, queue, f"no worker took it from the queue {queue!r} in {self.settings.wait:g} s"
+                    )
             answer = opened.answer.result()
             return opened.sent.response(answer or await self._stored(store, id_))
         except Error as error:
