@@ -247,6 +247,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "printed"), [("exit", ""), ("fork", ""), ("interrupt", "interrupted\n")])
 def test_the_programs_exit_doesnt_wait_for_the_loop(how, printed):
     """Nor does Ctrl-C; and a forked child process has a loop of its own."""

@@ -169,6 +169,7 @@ class TestCommandsOfPlugins:
         assert code == 2
         assert "Did you mean 'greet'?" in err
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("error", ["RuntimeError", "GeneratorExit"])
     def test_a_failing_hook_affects_only_its_command(self, run, site, home, error):
         source = "from pegboard import hookimpl\nimport sys\n\n@hookimpl\ndef pegboard_register_commands(group):\n"
@@ -181,6 +182,7 @@ class TestCommandsOfPlugins:
         assert run("--help")[0] == 0
         assert run("greet", "Ann")[0] == 5
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("body", "code", "err"),
         [

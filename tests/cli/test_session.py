@@ -247,6 +247,7 @@ def test_the_script_is_printed_and_the_help_says_how_to_enable_it(run, shell):
     assert f"registry completion {shell}" in run("completion", "--help")[1]
 
 
+@pytest.mark.slow
 def test_a_real_bash_completes(run, site, tmp_path):
     """Calls the function as bash does, which splits words at '=' and passes words, line and cursor."""
     bash = shutil.which("bash")
@@ -389,6 +390,7 @@ class TestPublished:
         monkeypatch.setenv("COMP_WORDS", "registry show n_")
         assert run()[1] == "plain,n_show\ttake show hidden\nplain,n_take\ttake show hidden\n"
 
+    @pytest.mark.slow
     def test_published_tools_are_read_again_after_a_file_changes(self, run, file):
         for text, names in (("other", "n_other\n"), ("other third", "n_other\nn_third\n")):
             assert run("list", "--names")[0] == 0
@@ -408,6 +410,7 @@ class TestPublished:
         file.with_suffix(".away").rename(file)
         assert run("list", "--names")[1] == "n_show\nn_take\n"
 
+    @pytest.mark.slow
     def test_problems_of_published_tools_are_listed_without_importing_the_plugin(self, run, file, empty_site):
         """They don't hinder the listing's snapshot."""
         file.write_text("take sho\u202ew.odd")
@@ -428,6 +431,7 @@ class TestPublished:
         assert out == "n_show\nn_take\n"
         assert "publishes has to be a sequence of paths as texts, or None, not 'x'" in err
 
+    @pytest.mark.slow
     def test_a_setting_on_the_command_line_applies_to_one_run(self, run, home, file):
         other = home / "other.txt"
         other.write_text("else")
@@ -454,6 +458,7 @@ def pegboard_register_toolsets(register):
 """
 
 
+@pytest.mark.slow
 def test_a_problem_that_a_toolset_reports_is_listed_live_and_explained(run, empty_site):
     empty_site.add("shop", REPORTER)
     cause = "tool 'pay': its schema is empty"
@@ -477,6 +482,7 @@ def test_a_problem_that_a_toolset_reports_is_listed_live_and_explained(run, empt
 # Plugins that aren't loaded ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "configuration", "note"),
     [

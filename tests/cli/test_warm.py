@@ -482,6 +482,7 @@ class TestProcess:
         assert warm.isdisjoint({"demo_tools", "attr", "click", "json", "re", "typing", "pathlib", "hashlib"})
         assert "sqlite3" in warm
 
+    @pytest.mark.slow
     def test_concurrent_searches_leave_a_valid_index(self, environ):
         for _ in range(2):
             running = [

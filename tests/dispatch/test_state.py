@@ -94,6 +94,7 @@ def test_flat_arguments_are_shown_without_a_copy():
     assert shown["a"] == 2
 
 
+@pytest.mark.slow
 def test_any_depth_is_copied():
     value = read_only({"a": nested(100_000)})["a"]
     for _ in range(100_000):
@@ -152,6 +153,7 @@ def test_each_attribute_of_a_call_is_written_by_one_file():
     assert {name: files for name, files in several.items() if len(files) > 1} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", RECORDS)
 def test_the_record_of_a_stage_is_written_by_its_own_file_only(record):
     written = writers((record, f"{record}_of(state)"))
@@ -159,6 +161,7 @@ def test_the_record_of_a_stage_is_written_by_its_own_file_only(record):
     assert written.keys() <= {each.name for each in attrs.fields(CLASSES[record])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", [BatchPosition, Ending])
 def test_other_records_are_never_changed(record):
     names = ("position", "ending")

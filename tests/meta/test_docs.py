@@ -184,6 +184,7 @@ def test_exceptions_are_documented_with_their_fields(error: type[Exception]) -> 
     assert set(own) <= set(SPAN.findall(cells(row)[2]))
 
 
+@pytest.mark.slow
 def test_the_pages_of_public_names_are_up_to_date() -> None:
     """Run `python scripts/api_page.py` if this fails."""
     pages = runpy.run_path(str(ROOT / "scripts" / "api_page.py"))["pages"]()

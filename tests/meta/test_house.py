@@ -17,6 +17,7 @@ def test_one_warm_call_enters_and_loads_no_more_than_its_limits_allow() -> None:
     assert {name: value for name, value in found.items() if value > limits[name].most} == {}
 
 
+@pytest.mark.slow
 def test_plugins_need_no_more_of_the_core_than_the_limits_allow() -> None:
     """Nor do the core's tests, or a file a higher layer."""
     found, limits = HOUSE["figures_of_the_interface"](), HOUSE["LIMITS"]["interface"]

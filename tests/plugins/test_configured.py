@@ -101,6 +101,7 @@ def test_several_executors_of_one_kind_have_their_own_settings(registry) -> None
     assert loaded.call_sync("other").text == "A other None"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("executors", "told"),
     [

@@ -30,6 +30,7 @@ def guard(site, monkeypatch, tmp_path):
     return guard
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("live", [False, True], ids=["listed", "live"])
 @pytest.mark.parametrize("code", ["1 / 0", "raise SystemExit", GREETER[:-20]])
 def test_no_call_runs_without_a_configured_guard(guard, code, live) -> None:

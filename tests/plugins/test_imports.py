@@ -80,6 +80,7 @@ def test_any_encoding_is_read(tmp_path, before: bytes) -> None:
     assert len(found_in(tmp_path, before + b"import pegboard.registry")) == (b"\xff" not in before)
 
 
+@pytest.mark.slow
 def test_no_package_imports_a_module_by_a_name_that_is_computed() -> None:
     script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "private_uses.py"))
     assert script["uses"]() == []

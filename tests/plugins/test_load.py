@@ -147,6 +147,7 @@ def test_a_missing_secret_is_used_once_it_exists(site, monkeypatch) -> None:
     assert pegboard.load(settings=settings).problems() == ()
 
 
+@pytest.mark.slow
 def test_a_failed_load_is_cached_for_an_hour(site, monkeypatch) -> None:
     """So that a plugin that hangs doesn't delay every listing; a refresh or an installation tries again."""
     site("bad", "1 / 0")
@@ -362,6 +363,7 @@ def test_the_toolsets_of_a_plugin_are_no_change_of_the_tools_when_it_is_imported
     assert changes == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("live", [False, True])
 @pytest.mark.parametrize("named", ["one", "Dist_One"])
 def test_tools_of_an_untrusted_plugin_need_approval_and_their_hints_dont_count(site, named, live) -> None:
@@ -575,6 +577,7 @@ def pegboard_register_executors(register):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("has_manifest", "options"),
     [

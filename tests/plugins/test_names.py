@@ -96,6 +96,7 @@ def test_a_tool_goes_to_the_accepted_distribution(both, name, live) -> None:
     assert list(causes(registry, "tools")) == [{"first": "second", "second": "first"}[name]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "config",
     [
@@ -126,6 +127,7 @@ def test_the_hosts_own_tool_wins_over_both(both, live) -> None:
     assert registry.call_sync("same").text == "mine"
 
 
+@pytest.mark.slow
 @LOADING
 @pytest.mark.parametrize(
     ("kind", "find", "found"),
@@ -288,6 +290,7 @@ def test_loading_accepts_no_names(both, tmp_path) -> None:
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "config", [Config(project_block=("second",)), Config(project_block=("second",), conflicts="keep")]
 )

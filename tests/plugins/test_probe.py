@@ -35,6 +35,7 @@ def pegboard_register_commands(group):
 """
 
 
+@pytest.mark.slow
 def test_each_plugin_is_loaded_in_its_own_child_process(site, tmp_path, monkeypatch) -> None:
     """Whatever a plugin raises, prints, reads or exits; nothing is imported in this process, or from its folder."""
     site("a", "raise ValueError('no')")
@@ -147,6 +148,7 @@ if pid == 0:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

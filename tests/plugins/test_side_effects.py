@@ -98,6 +98,7 @@ def test_a_keyboard_interrupt_of_a_plugin_costs_only_itself(site, live) -> None:
     assert registry.call_sync("greet_two").text == "hello you"
 
 
+@pytest.mark.slow
 def test_a_plugin_that_forks_leaves_one_process(site) -> None:
     """The forked copy ends, and runs none of the host's code."""
     site("one", "import os\nos.fork()\n" + GREETER.format(name="greet"))

@@ -102,6 +102,7 @@ def test_private_uses_of_pegboard_in_its_package_are_one_warning(site) -> None:
     assert check_plugin(import_module(module), heavy=()).warnings == (warning,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["files", "guard"])
 def test_first_party_plugins_fulfil_the_contract(name) -> None:
     assert check_plugin(name, run_examples=True).warnings == ()
@@ -510,6 +511,7 @@ def f(a: A) -> A:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "options", "error"),
     [

@@ -35,6 +35,7 @@ def test_every_sample_fits(schema) -> None:
     assert all(judge.is_valid(value) for value in found)
 
 
+@pytest.mark.slow
 @given(type_cases(textual=False))
 def test_a_derived_schema_gives_samples_that_its_type_takes(case) -> None:
     """Every type that pegboard supports has samples, and all of them can be structured."""
@@ -138,6 +139,7 @@ def test_samples_include(schema, sample) -> None:
     assert sample in samples_of(schema)
 
 
+@pytest.mark.slow
 def test_a_schema_with_endless_branches_has_a_bounded_number_of_samples() -> None:
     parts = {f"p{number}": {"$ref": "#/$defs/n"} for number in range(8)}
     node = {"anyOf": [{"type": "object", "properties": parts}, {"type": "array", "items": {"$ref": "#/$defs/n"}}]}

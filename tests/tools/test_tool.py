@@ -481,6 +481,7 @@ def test_a_raw_tool_without_a_schema_takes_no_arguments(schema):
 UNRUNNABLE = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(y"}}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["(?R)", "a" * 100_000])
 def test_a_pattern_that_no_engine_reads_is_skipped_too(pattern):
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}

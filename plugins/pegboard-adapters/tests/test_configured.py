@@ -218,6 +218,7 @@ def registry(tmp_path: Path) -> Callable[..., str]:
     return run
 
 
+@pytest.mark.slow
 def test_they_are_listed_from_the_cache_and_run(registry: Callable[..., str], tmp_path: Path) -> None:
     imports = tmp_path / "imports.txt"
     listed = registry("list", "--names").split()

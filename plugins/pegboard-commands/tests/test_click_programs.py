@@ -607,6 +607,7 @@ def test_arguments_after_a_hidden_one_cant_be_given(folder):
     assert [*parameters_of(tools["hid"])] == ["a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("item", "wrong"),
     [

@@ -137,6 +137,7 @@ def test_a_program_that_hangs_or_writes_too_much_is_ended(lifeline):
     assert (floods.kind, "wrote more than 1,000,000 bytes" in floods.text) == ("limit", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["exec sleep 600", "exec sleep 600 >&- 2>&-", "trap '' TERM; while :; do :; done"])
 def test_nothing_of_a_tool_works_on_after_the_time_limit(lifeline, script):
     threads = set(threading.enumerate())

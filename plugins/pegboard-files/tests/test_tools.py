@@ -424,6 +424,7 @@ def test_no_tool_works_on_after_the_time_limit_of_its_call(top, write, case):
     assert time.monotonic() - begin < 20  # seconds to minutes without a deadline
 
 
+@pytest.mark.slow
 def test_the_plugin_keeps_the_contract() -> None:
     """It loads whole, its manifest is true, its schemas judge as they say, importing it is cheap."""
     check_plugin("files")

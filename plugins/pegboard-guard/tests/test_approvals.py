@@ -220,6 +220,7 @@ def test_grants_without_session_and_user_stay_in_memory(path):
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_an_answer_is_used_once_across_processes(path):
     """Only one of several concurrent processes may."""
     use = "print(FileApprovals(sys.argv[1], lock_seconds=60).consume('x'))"

@@ -145,6 +145,7 @@ def nowhere(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nowhere")
 def test_the_installed_command_runs(path, capsys):
     """As installed: the manifest names the command, and the plugin adds it."""

@@ -534,6 +534,7 @@ sys.exit(os.waitpid(child, 0)[1])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("script", "calls"), [(_EXIT, 3000), (_FORK, 600)])
 def test_nothing_is_lost_or_written_twice_at_the_end_of_the_program_or_in_a_forked_child(tmp_path, script, calls):
     path = tmp_path / "audit.jsonl"

@@ -103,6 +103,7 @@ ANSWERS = [  # the client's answer, and the tool's result
 ]
 
 
+@pytest.mark.slow
 @BOTH
 async def test_a_server_behind_it_asks_the_client_by_its_form_and_runs_once(mode, serving, connected):
     runs, asked, answers = [], [], [answer for answer, _ in ANSWERS]

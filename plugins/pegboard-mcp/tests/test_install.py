@@ -74,6 +74,7 @@ def run(capsys, program, *words, code=0):
     return captured.out + captured.err
 
 
+@pytest.mark.slow
 @ALL
 def test_the_entry_is_shown_with_the_file_that_it_belongs_in_and_nothing_is_written(folder, capsys, program):
     head, _, text = run(capsys, program, *ARGS).partition("\n")
@@ -90,6 +91,7 @@ def test_a_module_in_the_current_folder_does_not_shadow_an_installed_one(folder,
     assert subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0
 
 
+@pytest.mark.slow
 @ALL
 def test_a_new_file_is_written(folder, capsys, program):
     assert str(folder / FILES[program]) in run(capsys, program, "--write", *ARGS)
@@ -117,6 +119,7 @@ def test_the_entry_has_the_settings_and_the_file_of_servers_of_this_run(folder, 
     assert server["args"][len(COMMAND) - 1 :] == ["--set", "files.root=/tmp", "--mcp-config", str(file)]
 
 
+@pytest.mark.slow
 @ALL
 def test_the_other_content_of_the_file_is_preserved(folder, capsys, program):
     file, (key, local, _) = folder / FILES[program], ENTRIES[program]
@@ -196,6 +199,7 @@ def test_files_are_named_so_that_they_are_found_from_any_folder(folder, capsys):
     ]
 
 
+@pytest.mark.slow
 @ALL
 def test_a_configuration_that_another_folder_lacks_is_reported(folder, capsys, program):
     remark = f"{folder / 'work' / 'pegboard.toml'} isn't read: add --config"

@@ -57,6 +57,7 @@ def preloaded(registry, words="hello", context=ANN):
     return request.system
 
 
+@pytest.mark.slow
 def test_the_package_is_well_made():
     report = check_plugin("memory")
     assert (report.warnings, report.ran) == ((), 0)

@@ -49,6 +49,7 @@ def test_an_address_that_is_none_is_refused_without_showing_a_part_of_it(url):
     assert caught.value.__suppress_context__
 
 
+@pytest.mark.slow
 def test_no_text_shows_the_password(opened, server, caplog):
     caplog.set_level(logging.DEBUG)
     wrong = server.url.replace(PASSWORD, "another-secret")

@@ -212,6 +212,7 @@ async def test_a_call_that_has_released_its_locks_is_told_nothing(locks, server,
     assert lost.reasons == []
 
 
+@pytest.mark.slow
 async def test_a_request_that_waits_while_the_server_crashes_is_an_error(locks, server, waits):
     lost = Lost()
     before = await acquire(locks[0], ("key", 1), lost=lost)

@@ -87,6 +87,7 @@ async def test_an_address_that_is_none_is_an_error_of_each_use_and_hidden():
     assert "hunter2" not in repr(result)
 
 
+@pytest.mark.slow
 def test_the_plugin_passes_the_checks_of_plugins():
     check_plugin("postgres")
     check_plugin("postgres", settings={"url": "postgresql://db/tools"})
@@ -135,6 +136,7 @@ def test_migrate_makes_the_tables_and_check_says_what_there_is(run, empty):
     assert (code, text.split(": ")[-1]) == (0, "up to date; version 2\n")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_is_said_with_what_to_do(run, tmp_path):
     nowhere = f"postgresql://ann:{PASSWORD}@/tools?host={tmp_path}"
     code, text = run("postgres", "check", url=f'"{nowhere}"')
@@ -147,6 +149,7 @@ def test_a_server_that_is_gone_is_said_with_what_to_do(run, tmp_path):
     assert "can't be reached" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", ['""', f'"postgresql://ann:{PASSWORD}/x@db"', '{ env = "NO_SUCH_NAME" }', "7"])
 def test_an_address_that_is_missing_or_wrong_is_named(run, url):
     code, text = run("postgres", "migrate", url=url)

@@ -29,6 +29,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["sleep_on", "fork_and_go"])
 def test_children_and_their_processes_end_with_a_parent_that_is_killed(tmp_path, tool):
     """`sleep_on` ignores SIGTERM during its call; `fork_and_go` has started another process."""
@@ -42,6 +43,7 @@ def test_children_and_their_processes_end_with_a_parent_that_is_killed(tmp_path,
         until(lambda: not is_there(pid))
 
 
+@pytest.mark.slow
 def test_a_parent_that_exits_leaves_no_child(tmp_path):
     """The pool isn't closed; its children are ended at the interpreter's exit."""
     file = tmp_path / "pid"

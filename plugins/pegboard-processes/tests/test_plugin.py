@@ -19,6 +19,7 @@ from pegboard_processes import ChildProcesses, plugin
 ADD = tool_named("add").evolve(policy=Policy(executor="process"))
 
 
+@pytest.mark.slow
 def test_the_plugin_fulfils_the_contract():
     check_plugin("processes")
 
@@ -32,6 +33,7 @@ def called(registry):
     return asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [lambda: pegboard.load(config=pegboard.Config()), ToolRegistry])
 def test_the_installed_plugin_is_found_by_the_name_of_its_executor(load):
     """Also by a registry that has loaded no plugins."""
@@ -65,6 +67,7 @@ async def test_a_local_executor_runs_tools_in_a_pool():
     assert response.structured_content == {"result": 3}
 
 
+@pytest.mark.slow
 def test_nested_calls_run_even_if_all_children_are_busy():
     """Otherwise a tool that calls a tool could wait for itself."""
     outer = tool_named("call_one").evolve(policy=Policy(executor="process"))

@@ -118,6 +118,7 @@ def test_a_child_is_reused(call):
     assert pid_of(call) == pid_of(call) != os.getpid()
 
 
+@pytest.mark.slow
 def test_calls_run_concurrently_each_in_its_own_child(fresh):
     pool = fresh(most=2)
 
@@ -138,6 +139,7 @@ def test_more_calls_than_children_are_queued(fresh):
     assert len(pool._idle) == 1
 
 
+@pytest.mark.slow
 def test_a_pool_serves_several_event_loops_in_several_threads(fresh):
     pool = fresh(most=2)
 
@@ -258,6 +260,7 @@ def test_endless_output_is_read_and_ended_at_the_limit(pool, tmp_path):
     assert 8_000 < len(response.detail) < 10_000
 
 
+@pytest.mark.slow
 def test_exceeding_the_memory_limit_fails_one_call(fresh, call):
     response = do(call, HOG.format(256), memory_limit=128 * MEBIBYTE)
     assert response.kind == "crashed"
@@ -293,6 +296,7 @@ def test_output_before_an_error_is_in_its_detail(call):
     assert response.detail.endswith("Its last output:\ncareful\n")
 
 
+@pytest.mark.slow
 def test_output_of_one_call_is_not_in_the_detail_of_the_next(call):
     do(call, PRINT.format("before"))
     assert "before" not in do(call, "os._exit(1)").detail
@@ -340,6 +344,7 @@ def test_a_tool_may_close_standard_output(fresh, call):
     assert call("add", pool=pool, a=1).structured_content == {"result": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -584,6 +589,7 @@ def test_a_child_with_its_own_exit_handlers_is_ended(fresh, call, arguments):
     assert not is_there(pid)
 
 
+@pytest.mark.slow
 def test_processes_started_by_a_tool_end_with_its_child(fresh, call, tmp_path):
     pool, file = fresh(), tmp_path / "pid"
     assert call("fork_and_go", pool=pool, pid_file=str(file)).output == "gone"
@@ -592,6 +598,7 @@ def test_processes_started_by_a_tool_end_with_its_child(fresh, call, tmp_path):
     until(lambda: not is_there(int(file.read_text())))
 
 
+@pytest.mark.slow
 def test_a_fork_of_a_child_does_not_answer(fresh, call):
     pool = fresh()
     for _ in range(2):

@@ -115,6 +115,7 @@ def program(tmp_path, *arguments):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["app/cli.py"], ["-m", "app.cli"]], ids=["a file", "a module"])
 def test_a_tool_of_the_main_program_runs_without_running_the_program_again(tmp_path, arguments):
     (tmp_path / "app").mkdir()
@@ -123,6 +124,7 @@ def test_a_tool_of_the_main_program_runs_without_running_the_program_again(tmp_p
     assert (done.stdout, done.stderr) == ("hello Ann\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["asyncio.run(main())", "asyncio.run(asyncio.to_thread(asyncio.run, main()))"])
 def test_a_program_that_would_run_again_in_the_child_is_refused_at_once(tmp_path, run):
     """Importing its file calls the tool again; unchecked, each child would start another child."""
@@ -202,6 +204,7 @@ def test_the_payload_of_a_tool_is_cached():
     assert payload_of(add).modules == (ModuleRef("isolated_tools", isolated_tools.__file__),)
 
 
+@pytest.mark.slow
 def test_code_with_a_set_has_the_same_fingerprint_in_every_process(fresh):
     """Its order differs."""
     for _ in range(3):

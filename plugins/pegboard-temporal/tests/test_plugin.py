@@ -14,6 +14,7 @@ from pegboard_temporal import Settings, TemporalExecutor, plugin
 ADD = next(each for each in map(tool_of, EXECUTOR_TOOLS) if each.name == "check_add")
 
 
+@pytest.mark.slow
 def test_the_plugin_fulfils_the_contract():
     check_plugin("temporal")
 

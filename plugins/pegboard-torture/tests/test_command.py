@@ -18,6 +18,7 @@ home, others, run = of_commands.home, of_commands.others, of_commands.run
 demo_manifest, empty_site, site = of_commands.demo_manifest, of_commands.empty_site, of_commands.site
 
 
+@pytest.mark.slow
 def test_the_plugin_fulfils_the_contract():
     check_plugin("torture")
 

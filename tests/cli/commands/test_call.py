@@ -616,6 +616,7 @@ def test_with_events_a_later_result_is_written_before_a_crash(steps):
     assert (code, events[-1]["callId"], events[-1]["result"]["content"][0]["text"]) == (-9, "2", "done")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_end_leaves_a_result_for_each_call(steps, number):
     code, rows = steps(call("quick"), call("send", {"number": number}), call("quick"))

@@ -73,6 +73,7 @@ def pegboard_register_tools(register):
 """
 
 
+@pytest.mark.slow
 def test_a_conflict_that_is_an_error_stops_all_commands_but_doctor_and_config(run, site, home):
     site.add("conflicting", CONFLICTING)
     file = write(home / "config/pegboard/pegboard.toml", 'conflicts = "error"')
@@ -289,6 +290,7 @@ class TestAccept:
         site.add("rival", DEMO.replace("a text", "any text"))
         return site
 
+    @pytest.mark.slow
     def test_names_stay_with_the_distribution_that_was_listed_first(self, run, rival):
         for _ in range(2):
             code, out, err = run("list")

@@ -87,6 +87,7 @@ def pegboard_register_tools(register, settings):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_manifest", [False, True])
 def test_side_effects_of_loading_a_plugin_are_reported(run, empty_site, demo_manifest, has_manifest):
     code = f"import os\nos.environ['EVIL'] = '1'\n{DEMO}"
@@ -126,6 +127,7 @@ DIAGNOSE = f"{DEMO}\n@hookimpl\ndef pegboard_diagnose"
 ASYNC = "async def odd(tool, context):\n    return True\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "cause"),
     [
@@ -154,6 +156,7 @@ def test_a_plugin_whose_toolsets_come_from_its_settings_is_no_finding_without_th
     assert not [each for each in findings if "idle" in each["subject"]]
 
 
+@pytest.mark.slow
 def test_private_uses_of_pegboard_are_reported_once_a_package_without_importing_it(run, empty_site):
     """Its plugins work."""
     use = "from pegboard.dispatch.events import CallEvent\n"
@@ -179,6 +182,7 @@ def test_a_diagnosis_that_hangs_is_reported(run, site, monkeypatch):
     assert any("took longer than 0.1 s" in cause for cause in found(run)["plugin 'slip' (pegboard-slip)"])
 
 
+@pytest.mark.slow
 def test_a_misspelt_entry_point_group_is_reported(run, site):
     install(site.root, "pegboard-astray", "1", "[pegboard.plugins]\nastray = astray_tools\n")
     install(site.root, "other-thing", "1", "[console_scripts]\nother = astray_tools:main\n")
@@ -187,6 +191,7 @@ def test_a_misspelt_entry_point_group_is_reported(run, site):
     assert "distribution other-thing" not in found(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["[console_scripts]\nno value\n", "[pegboard]\nno value\n", b"\xff\xfe"])
 def test_entry_points_that_can_not_be_read_are_reported(run, site, text):
     install(site.root, "torn", "1", text)
@@ -201,6 +206,7 @@ Requires-Dist: {}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("requirement", "cause"),
     [
@@ -232,6 +238,7 @@ def test_a_requirement_that_cannot_be_checked_hides_no_other(run, empty_site):
     assert missing.replace("gone @", "gone@") == "it requires gone@ https://x.test/gone.zip, which isn't installed"
 
 
+@pytest.mark.slow
 def test_unmet_requirements_of_what_a_plugin_requires_are_reported(run, empty_site):
     for name, requirement in (("pegboard-demo", "middle"), ("middle", "pegboard-demo"), ("aside", "surely-missing")):
         point = "[pegboard]\ndemo = cli_demo\n" if name == "pegboard-demo" else None
@@ -241,6 +248,7 @@ def test_unmet_requirements_of_what_a_plugin_requires_are_reported(run, empty_si
     assert found(run)["distribution middle"] == ["it requires surely-missing, which isn't installed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "cause"),
     [
@@ -301,6 +309,7 @@ def test_a_package_that_only_an_import_hook_finds_has_no_manifest(run, site, mon
     assert "manifest" not in str(found(run))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "finding"),
     [
@@ -321,6 +330,7 @@ def test_misspelt_renames_are_reported(run, site, home, key, finding):
     assert [(one["cause"], one["fix"]) for one in causes] == ([finding] if finding else [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "finding"),
     [

@@ -65,6 +65,7 @@ def test_an_invalid_manifest_is_reported_once(run, site):
     assert sum("isn't JSON" in finding["cause"] for finding in findings) == 1
 
 
+@pytest.mark.slow
 def test_a_package_can_be_given_by_folder_or_plugin(run, site, home):
     assert run("manifest", "check", "demo") == run("manifest", "check", "pegboard-demo")
     (home / "here" / "demo").mkdir()  # a folder of a plugin's name, and no package's

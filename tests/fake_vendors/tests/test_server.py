@@ -123,6 +123,7 @@ def test_a_request_is_recorded_as_it_was_read():
     assert (request.body["model"], request.streamed, request.headers["authorization"]) == ("m", True, "Bearer x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "path"), [*((name, path) for name, (path, _) in PATHS.items()), *STREAMED.items()], ids=str
 )
@@ -206,6 +207,7 @@ def test_a_sound_conversation_is_answered(name):
         assert post(server, name, body_of(name, *CALLED)[0]).status_code == 200
 
 
+@pytest.mark.slow
 @vendors
 def test_what_breaks_a_rule_is_refused_in_the_vendors_shape(name):
     """One of the conversation's types, of its pairs, of the tools, of what has to be there; and an undeclared call."""
