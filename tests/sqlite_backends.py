@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 SCHEMA = """
 create table if not exists holders(id integer, name text, most integer, pid integer);
 create table if not exists tokens(id integer primary key autoincrement);
-create table if not exists operations(id text primary key, call_id text, session text, data text, done text,
+create table if not exists operations(id text primary key, call_id text, user text, session text, data text, done text,
     claimed real default 0);
 """
 
@@ -97,10 +97,11 @@ def is_alive(pid):
 class SqliteOperations(Database):
     """An `OperationStore`."""
 
-    def add(self, name, data, *, call_id, session):
+    def add(self, name, data, *, call_id, user, session):
         with self.changed() as rows:
             rows.execute(
-                "insert into operations(id, call_id, session, data) values (?, ?, ?, ?)", [name, call_id, session, data]
+                "insert into operations(id, call_id, user, session, data) values (?, ?, ?, ?, ?)",
+                [name, call_id, user, session, data],
             )
 
     def find(self, name=None):
@@ -122,11 +123,15 @@ class SqliteOperations(Database):
             sql = "update operations set done = ? where id = ? and done is null"
             return rows.execute(sql, [data, name]).rowcount == 1
 
-    def take(self, session, calls=None):
+    def take(self, session, calls=None, users=None):
         with self.changed() as rows:
             found = rows.execute(
-                "select id, call_id, done from operations where done is not null and session is ?", [session]
+                "select id, call_id, user, done from operations where done is not null and session is ?", [session]
             ).fetchall()
-            mine = [(id_, done) for id_, call, done in found if calls is None or call in calls]
+            mine = [
+                (id_, done)
+                for id_, call, user, done in found
+                if (calls is None or call in calls) and (users is None or user in users)
+            ]
             rows.executemany("delete from operations where id = ?", [[id_] for id_, _ in mine])
             return [done for _, done in mine]

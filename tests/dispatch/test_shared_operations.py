@@ -248,7 +248,7 @@ async def test_the_result_of_a_long_running_tools_background_work_replaces_its_p
 async def test_a_row_that_cannot_be_read_is_logged_and_left_out(registry, store, caplog):
     one = registry()
     operation = await begin(one)
-    store.add("op_x", "{", call_id="toolu_9", session="s1")
+    store.add("op_x", "{", call_id="toolu_9", user="ann", session="s1")
     assert [each.id for each in one.operations.pending] == [operation]
     one.operations.complete(operation, Report(1))
     store.finish("op_x", "[]")
@@ -267,6 +267,22 @@ async def test_a_turn_in_another_process_gets_the_result(registry):
     await run_turn(second, [*first.messages, Message.user("And?")], other, ANN)
     (result,) = [each for message in second.requests[0].messages for each in message.results]
     assert result.result.structured_content == {"pages": 1}
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+async def test_a_turn_takes_the_results_of_its_user_only(registry, is_shared):
+    one = registry() if is_shared else ToolRegistry()
+    if not is_shared:
+        one.register(build)
+    begun = [await begin(one, user, attrs.evolve(ANN, user=user)) for user in ("ann", "bob")]
+    for number, id_ in enumerate(begun):
+        await asyncio.to_thread(one.operations.complete, id_, Report(77 + number))
+    model = ScriptedModel(["done"])
+    await run_turn(model, "Hi.", one, attrs.evolve(ANN, user="bob"))
+    shown = f"{model.requests[0].messages}"
+    assert ("78" in shown, "77" in shown) == (True, False)
+    assert [each.call_id for each in one.operations.take("s1", users={"bob", None})] == []
+    assert [each.call_id for each in one.operations.take("s1", users={"ann"})] == ["ann"]
 
 
 BEGIN = """

@@ -22,8 +22,8 @@ def stores(database, opened):
 
 def test_another_process_finds_claims_and_completes_an_operation_once(stores):
     one, other = stores
-    one.add("op_1", "first \0 \ud800", call_id="call 1", session="s")
-    one.add("op_2", "second", call_id="o'hara\0", session=None)
+    one.add("op_1", "first \0 \ud800", call_id="call 1", user=None, session="s")
+    one.add("op_2", "second", call_id="o'hara\0", user=None, session=None)
     assert other.find() == ["first \0 \ud800", "second"]
     assert [other.find(name) for name in ("op_1", "call 1", "o'hara\0", "op_3", "")] == [
         ["first \0 \ud800"],
@@ -41,14 +41,14 @@ def test_another_process_finds_claims_and_completes_an_operation_once(stores):
 
 def test_a_claim_ends_with_its_time(stores):
     one, other = stores
-    one.add("op", "data", call_id="c", session=None)
+    one.add("op", "data", call_id="c", user=None, session=None)
     assert [one.claim("op", 0), other.claim("op", 60), one.claim("op", 60)] == [True, True, False]
 
 
 def test_completions_are_taken_by_session_and_call_in_their_order(stores):
     one, other = stores
     for number, session in enumerate((None, "None", "s", "s", "s")):
-        one.add(f"op_{number}", "pending", call_id=f"c{number}", session=session)
+        one.add(f"op_{number}", "pending", call_id=f"c{number}", user=None, session=session)
     for number in (4, 3, 2, 1, 0):
         other.finish(f"op_{number}", f"done {number}")
     assert one.take("s", ["c3", "c1"]) == ["done 3"]
@@ -57,9 +57,19 @@ def test_completions_are_taken_by_session_and_call_in_their_order(stores):
     assert [one.take("None"), one.take(None), one.take(None)] == [["done 1"], ["done 0"], []]
 
 
+def test_completions_are_taken_by_user(stores):
+    one, other = stores
+    for number, user in enumerate((None, "None", "ann")):
+        one.add(f"op_{number}", "pending", call_id="c", user=user, session="s")
+        other.finish(f"op_{number}", f"done {number}")
+    assert other.take("s", None, ["ann", "bob"]) == ["done 2"]
+    assert other.take("s", ["c"], [None]) == ["done 0"]
+    assert other.take("s") == ["done 1"]
+
+
 def test_each_completion_is_taken_by_one_of_many_who_ask_at_once(stores):
     for number in range(20):
-        stores[0].add(f"op_{number}", "x", call_id="c", session="s")
+        stores[0].add(f"op_{number}", "x", call_id="c", user=None, session="s")
         stores[0].finish(f"op_{number}", f"{number}")
     taken = []
     threads = [threading.Thread(target=lambda n=n: taken.extend(stores[n % 2].take("s"))) for n in range(6)]
@@ -72,9 +82,9 @@ def test_each_completion_is_taken_by_one_of_many_who_ask_at_once(stores):
 
 
 def test_an_operation_is_added_once(stores):
-    stores[0].add("op", "data", call_id="c", session=None)
+    stores[0].add("op", "data", call_id="c", user=None, session=None)
     with pytest.raises(DatabaseError):
-        stores[1].add("op", "other", call_id="c", session=None)
+        stores[1].add("op", "other", call_id="c", user=None, session=None)
     assert stores[1].find() == ["data"]
 
 

@@ -246,22 +246,30 @@ class Operations:
         self._announce(state, completion)
         return completion
 
-    def take(self, session: str | None = None, calls: Collection[str] | None = None) -> tuple[Completion, ...]:
+    def take(
+        self,
+        session: str | None = None,
+        calls: Collection[str] | None = None,
+        users: Collection[str | None] | None = None,
+    ) -> tuple[Completion, ...]:
         """The final results of a session's calls, each returned once, in order.
 
         Args:
             session: The conversation's id; `None`: calls made without one.
             calls: Only those of calls with these ids; the others stay queued. `None`: all.
+            users: Only those of these users' calls, as a turn takes those of its user. `None`: all.
         """
         with self._lock:
             mine = [
                 id_
                 for id_, each in self._completed.items()
-                if each.operation.session == session and (calls is None or each.call_id in calls)
+                if each.operation.session == session
+                and (calls is None or each.call_id in calls)
+                and (users is None or each.operation.user in users)
             ]
             completed = tuple(self._completed.pop(id_) for id_ in mine)
         store = self.find_store()
-        return completed if store is None else (*completed, *read_completions(store.take(session, calls)))
+        return completed if store is None else (*completed, *read_completions(store.take(session, calls, users)))
 
     async def aclose(self, seconds: float = 5.0) -> None:
         """Cancels background work and waits `seconds` for its end; its result is `aborted`."""
@@ -282,13 +290,21 @@ class Operations:
         import secrets
 
         assert state.tool is not None
-        context, id_, dropped = state.context, f"op_{secrets.token_hex(8)}", None
+        context, dropped = state.context, None
+        own = Operation(
+            f"op_{secrets.token_hex(8)}",
+            context.call_id,
+            context.tool,
+            context.session,
+            time.time(),
+            user=context.user,
+            is_background=is_background,
+        )
         store = None if is_background else self.find_store()
         if store is not None:
-            operation = Operation(id_, context.call_id, context.tool, context.session, time.time())
             request = ExecutionRequest.of_call(context.tool, state.arguments, context)
-            StoredCall(operation, request, state.position.index).add_to(store)
-            return operation
+            StoredCall(own, request, state.position.index).add_to(store)
+            return own
         with self._lock:
             if len(self._pending) >= self.most:  # drop the oldest that the host has to complete
                 oldest = next((id_ for id_, (each, _) in self._pending.items() if not each.is_background), None)
@@ -296,12 +312,10 @@ class Operations:
                     raise CallError("limit", f"{context.tool} can't run in the background: {self._full()}")
                 dropped = self._pending.pop(oldest)
             replaces = state.tool.spec.long_running and state not in self._by_call
-            operation = Operation(
-                id_, context.call_id, context.tool, context.session, time.time(), replaces, is_background
-            )
-            self._pending[id_] = operation, state
+            operation = attrs.evolve(own, replaces=replaces)
+            self._pending[own.id] = operation, state
             if replaces and is_background:
-                self._by_call[state] = id_
+                self._by_call[state] = own.id
         if dropped is not None:
             lost = dropped[0]
             text = (
@@ -347,7 +361,8 @@ class Operations:
 
         def publish() -> None:
             try:
-                store.add(operation.id, "{}", call_id=operation.call_id, session=operation.session)
+                user, session = operation.user, operation.session
+                store.add(operation.id, "{}", call_id=operation.call_id, user=user, session=session)
                 store.finish(operation.id, write_completion(completion))
             except Exception as error:  # noqa: BLE001  a host's store
                 log_failure("storing a completion", error)

@@ -28,6 +28,7 @@ class Operation(JsonRecord):
         started: Start time in seconds since 1970 (UTC).
         replaces: Whether its result replaces the call's pending one; else it is an additional result.
         is_background: Whether it runs in this process and completes itself; else the host has to complete it.
+        user: The call's user, or `None`.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Operation(JsonRecord):
     started: float
     replaces: bool = True
     is_background: bool = False
+    user: str | None = None
 
 
 @frozen
@@ -76,7 +78,7 @@ class OperationStore(Protocol):
     completed or taken for a month may be dropped. All data is JSON text.
     """
 
-    def add(self, id: str, data: str, *, call_id: str, session: str | None) -> None:  # noqa: A002  as everywhere
+    def add(self, id: str, data: str, *, call_id: str, user: str | None, session: str | None) -> None:  # noqa: A002
         """Stores a pending operation."""
         ...
 
@@ -92,8 +94,10 @@ class OperationStore(Protocol):
         """Stores the completion of a pending operation, which isn't pending afterwards; true only the first time."""
         ...
 
-    def take(self, session: str | None, calls: Collection[str] | None = None) -> Sequence[str]:
-        """Removes completions of a session, perhaps of these calls only, and returns their data, in order.
+    def take(
+        self, session: str | None, calls: Collection[str] | None = None, users: Collection[str | None] | None = None
+    ) -> Sequence[str]:
+        """Removes completions of a session, perhaps of these calls or users only, and returns their data, in order.
 
         Each is returned once, to one process.
         """
@@ -117,7 +121,7 @@ class StoredCall(JsonRecord):
     def add_to(self, store: OperationStore) -> None:
         """Stores it as pending."""
         own = self.operation
-        store.add(own.id, json.dumps(self.to_json()), call_id=own.call_id, session=own.session)
+        store.add(own.id, json.dumps(self.to_json()), call_id=own.call_id, user=own.user, session=own.session)
 
 
 def read_calls(texts: Iterable[str]) -> list[StoredCall]:

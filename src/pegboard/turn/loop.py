@@ -229,7 +229,7 @@ class Turn:
         progress, session = self._progress, self.context.session
         mine = progress.call_ids if session is None else None  # without a session, there are others' completions too
         operations = self.registry.operations
-        take = partial(operations.take, session, mine)
+        take = partial(operations.take, session, mine, {self.context.user})
         for completion in await asyncio.to_thread(take) if operations.is_stored else take():
             if (message := progress.complete(completion)) is not None:
                 self._events.emit_messages(message)

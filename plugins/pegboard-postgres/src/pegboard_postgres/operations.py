@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pegboard_postgres.database import Connection
 
 _DROP_OLD: Final = "DELETE FROM operations WHERE time < now() - interval '30 days'"
-_ADD: Final = "INSERT INTO operations (key, call_key, session, data) VALUES (%s, %s, %s, %s)"
+_ADD: Final = "INSERT INTO operations (key, call_key, user_key, session, data) VALUES (%s, %s, %s, %s, %s)"
 _FIND: Final = """
     SELECT data FROM operations
     WHERE completed IS NULL AND (%(key)s::bytea IS NULL OR key = %(key)s OR call_key = %(key)s) ORDER BY number
@@ -32,7 +32,8 @@ _TAKE: Final = """
     WITH taken AS (
         DELETE FROM operations WHERE number IN (
             SELECT number FROM operations WHERE session = %(session)s AND completed IS NOT NULL
-            AND (%(calls)s::bytea[] IS NULL OR call_key = ANY (%(calls)s)) FOR UPDATE SKIP LOCKED
+            AND (%(calls)s::bytea[] IS NULL OR call_key = ANY (%(calls)s))
+            AND (%(users)s::bytea[] IS NULL OR user_key = ANY (%(users)s)) FOR UPDATE SKIP LOCKED
         ) RETURNING data, completed
     ) SELECT data FROM taken ORDER BY completed
 """
@@ -50,12 +51,12 @@ class PostgresOperations(OperationStore):
 
     database: Database
 
-    def add(self, id: str, data: str, *, call_id: str, session: str | None) -> None:  # noqa: A002  the protocol's name
+    def add(self, id: str, data: str, *, call_id: str, user: str | None, session: str | None) -> None:  # noqa: A002
         """Stores a pending operation."""
 
         async def work(connection: Connection) -> None:
             await connection.execute(_DROP_OLD)
-            await connection.execute(_ADD, [key_of(id), key_of(call_id), key_of(session), _encode(data)])
+            await connection.execute(_ADD, [*map(key_of, (id, call_id, user, session)), _encode(data)])
 
         self.database.run_now(work)
 
@@ -71,10 +72,12 @@ class PostgresOperations(OperationStore):
         """Completes a pending operation, exactly once; `False` if it isn't pending any more."""
         return self._changes(_FINISH, [_encode(data), key_of(id)])
 
-    def take(self, session: str | None, calls: Collection[str] | None = None) -> Sequence[str]:
+    def take(
+        self, session: str | None, calls: Collection[str] | None = None, users: Collection[str | None] | None = None
+    ) -> Sequence[str]:
         """Removes and returns a session's completions, in their order; each is returned to one caller only."""
-        keys = None if calls is None else [key_of(each) for each in calls]
-        return self._read(_TAKE, {"session": key_of(session), "calls": keys})
+        own = [None if each is None else list(map(key_of, each)) for each in (calls, users)]
+        return self._read(_TAKE, {"session": key_of(session), "calls": own[0], "users": own[1]})
 
     def _changes(self, statement: str, values: Sequence[Any]) -> bool:
         async def work(connection: Connection) -> bool:

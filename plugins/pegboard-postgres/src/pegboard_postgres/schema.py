@@ -53,6 +53,7 @@ MIGRATIONS: Final = (
     CREATE TABLE operations (
         key bytea PRIMARY KEY,
         call_key bytea NOT NULL,
+        user_key bytea NOT NULL,
         session bytea NOT NULL,
         data bytea NOT NULL,
         number bigint GENERATED ALWAYS AS IDENTITY,
