@@ -60,7 +60,7 @@ def check_process() -> int:
 @tool(sends=("state", "extra"))
 def check_context(context: ToolContext) -> dict[str, Any]:
     """What it knows of its call."""
-    names = ("user", "session", "agent", "model", "invocation", "message", "call_id", "depth")
+    names = ("user", "session", "agent", "model", "invocation", "message", "call_id", "depth", "fencing_token")
     known = {name: getattr(context, name) for name in names}
     mappings = {"state": dict(context.state), "extra": dict(context.extra), "trace": dict(context.trace)}
     return {**known, **mappings, "limited": context.remaining is not None}

@@ -51,9 +51,10 @@ async def context_arrives(bench: Bench) -> None:
     }
     context = ReadonlyContext(**facts, state={"n": 1, "x": object()}, extra={"e": [2]})
     trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
-    result = await bench.registry().call("check_context", {}, ToolContext(context, trace=trace), call_id="toolu_c")
+    held = ToolContext(context, trace=trace, fencing_token=2**40)
+    result = await bench.registry().call("check_context", {}, held, call_id="toolu_c")
     wanted = {**facts, "state": {"n": 1}, "extra": {"e": [2]}, "trace": trace, "call_id": "toolu_c", "depth": 0}
-    expect(result.structured_content, {**wanted, "limited": True}, "context")
+    expect(result.structured_content, {**wanted, "limited": True, "fencing_token": 2**40}, "context")
 
 
 @check("local")

@@ -82,6 +82,7 @@ class ExecutionRequest(SayableRecord):
         approvals: The approvals that were granted, each a `PermissionRequired.approval`.
         depth: How many calls this one is nested in.
         trace: The trace context of the call: `traceparent`, `tracestate`, `baggage`.
+        fencing_token: The number of the call's locks, as `ToolContext.fencing_token`.
         key: The call's identity: equal when another process sends the same call again, other for each attempt, and for
             each run after an answer of the user. `None` if nothing identifies the call: it has no id, or one like
             `call_0` and no message.
@@ -115,6 +116,7 @@ class ExecutionRequest(SayableRecord):
     approvals: tuple[str, ...] = field(default=(), converter=tuple_of("approvals", str))
     depth: int = 0
     trace: Mapping[str, str] = field(factory=dict[str, str], repr=False)
+    fencing_token: int | None = None
     key: str | None = None
     attempt: int = 1
     digest: str | None = None
@@ -155,6 +157,7 @@ class ExecutionRequest(SayableRecord):
             confirmation=None if confirmation is None else confirmation.to_data(),
             depth=context.depth,
             trace=dict(context.trace),
+            fencing_token=context.fencing_token,
             **{name: getattr(request, name) for name in _TEXTS},
             **facts,
         )
@@ -184,6 +187,7 @@ class ExecutionRequest(SayableRecord):
             confirmation=None if self.confirmation is None else Confirmation.from_data(self.confirmation),
             depth=self.depth,
             trace=dict(self.trace),
+            fencing_token=self.fencing_token,
             **facts,
         )
 
