@@ -13,6 +13,7 @@ from cli_demo import DEMO
 from installed import install, write
 from pegboard import PluginRecord, Problem
 from pegboard.cli.commands.doctor import cache_findings
+from pegboard.config import is_trusted
 from pegboard.errors import ManifestError
 
 BROKEN = "raise RuntimeError('no luck')"
@@ -415,6 +416,12 @@ class TestProject:
         assert run("config", "trust", "--undo")[2] == f"{project} is no longer trusted\n"
         assert run("config", "trust", "--undo")[2] == f"{project} was not trusted\n"
         assert "is ignored" in run("config", "show")[2]
+
+    def test_several_files_are_trusted_at_once(self, run, project):
+        other = project.with_name("notes.md")
+        other.write_text("Notes.")
+        run("config", "trust", str(project), str(other))
+        assert [is_trusted(file, file.read_bytes()) for file in (project, other)] == [True, True]
 
     def test_the_files_that_are_read(self, run, project, home):
         code, out, _ = run("config", "path")

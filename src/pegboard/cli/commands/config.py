@@ -91,22 +91,22 @@ def config_path(options: Options) -> int:
 
 
 @config_command.command("trust")
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--undo", is_flag=True, help="Revoke trust.")
-def trust_config(file: Path | None, undo: bool) -> int:
-    """Trust a project's pegboard.toml in its current form.
+def trust_config(file: tuple[Path, ...], undo: bool) -> int:
+    """Trust a project's pegboard.toml, or other files of it, in their current form.
 
-    Until you trust it, and again after each change, the file can only remove tools. Default: the file that applies to
-    the current folder.
+    Until you trust it, and again after each change, a pegboard.toml can only remove tools. Default: the file that
+    applies to the current folder.
     """
-    chosen = file or project_file(str(Path.cwd()))
-    if chosen is None:
-        raise click.UsageError(f"there is no {CONFIG_NAME} in this folder or above; name the file")
-    if undo:
-        write_note(f"{chosen} {'is no longer trusted' if distrust(chosen) else 'was not trusted'}")
-    else:
-        trust(chosen)
-        write_note(f"{chosen} is trusted as it is now; once it changes, it has to be trusted again")
+    for chosen in file or (project_file(str(Path.cwd())),):
+        if chosen is None:
+            raise click.UsageError(f"there is no {CONFIG_NAME} in this folder or above; name the file")
+        if undo:
+            write_note(f"{chosen} {'is no longer trusted' if distrust(chosen) else 'was not trusted'}")
+        else:
+            trust(chosen)
+            write_note(f"{chosen} is trusted as it is now; once it changes, it has to be trusted again")
     return 0
 
 
