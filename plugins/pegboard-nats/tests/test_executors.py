@@ -175,6 +175,31 @@ async def test_what_was_stored_apart_and_changed_since_is_not_run(server, servin
     assert (result.kind, "what was stored for it was changed" in result.text) == ("not_executed", True)
 
 
+@pytest.mark.parametrize("damage", [b"[" * 100_000, b'["x"]', b"\xff"])
+async def test_a_call_whose_record_was_changed_may_have_run_and_its_worker_works_on(damage, server, serving):
+    prefix = f"changed-{len(damage)}"
+    settings = server.settings(prefix=prefix, wait=PATIENCE)
+    client = await nats.connect(server.url)
+    jetstream = client.jetstream()
+    async with calling(KINDS["jetstream"](settings)) as registry:
+        call = asyncio.create_task(registry.call("check_add", {"a": 1, "b": 1}))
+        found = {}
+        async with asyncio.timeout(PATIENCE):
+            while not found:
+                with suppress(NotFoundError):
+                    found = (await jetstream.stream_info(f"{prefix}-calls", subjects_filter=">")).state.subjects or {}
+        records = await jetstream.key_value(f"{prefix}-results")
+        await records.put(next(iter(found)).rpartition(".")[2], damage)
+        async with serving(KINDS["jetstream"](settings), worker()):
+            result = await call
+            assert (result.kind, "what is stored of it was changed" in result.text) == ("unknown_outcome", True)
+            assert (await registry.call("check_add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+            async with asyncio.timeout(PATIENCE):  # until the worker has given up the call, too
+                while (await jetstream.stream_info(f"{prefix}-calls")).state.messages:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+    await client.close()
+
+
 @both
 def test_each_loop_has_a_connection_that_is_closed_with_it(kind, server):
     """As warnings are errors, a connection that is left open would fail this."""

@@ -20,7 +20,7 @@ from pegboard_nats.executor import LostError, NatsExecutor, not_run, not_taken
 from pegboard_nats.serving import Calls, Link, answer_of
 from pegboard_nats.settings import NatsSettings
 from pegboard_nats.status import status_of
-from pegboard_nats.store import Record, Store, id_of, lasting
+from pegboard_nats.store import DamagedError, Record, Store, id_of, lasting
 
 _FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
 _FETCH_SECONDS: Final = 2.0
@@ -138,6 +138,8 @@ class JetStreamExecutor(NatsExecutor):
                     )
             answer = opened.answer.result()
             return opened.sent.response(answer or await self._stored(store, id_))
+        except DamagedError as error:
+            raise LostError(f"{error}") from None
         except Error as error:
             raise LostError(f"JetStream can't be reached ({cause_of(error)})") from None
         except asyncio.CancelledError:
@@ -192,7 +194,14 @@ class _Slot:
         """Runs a call, if no other worker has; stores its answer, and sends it."""
         store, id_ = self._store, message.subject.rpartition(".")[2]
         mine = attrs.evolve(sent, run=uuid4().hex, worker=self._calls.subject, blob="", data=None)
-        found = await lasting(lambda: store.claim(id_, mine))
+        try:
+            found = await lasting(lambda: store.claim(id_, mine))
+        except DamagedError as error:
+            text = f"The call may have run or not: {error}. Check its effects before you repeat it."
+            with suppress(Error):
+                await Link(self._calls.client, sent.inbox).finish(answer_of("unknown_outcome", text, self._wire))
+                await message.term()
+            return
         if found is not None and found.run and not found.is_over:
             if await self._is_alive(found):
                 return  # if its worker dies after all, this comes again

@@ -26,7 +26,7 @@ from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 from nats.nuid import NUID
 
-from pegboard.json import is_array
+from pegboard.json import is_array, strict_json
 from pegboard_nats.settings import NatsSettings
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Record:
             ValueError: They are none.
         """
         head, end, rest = data.partition(b"\n")
-        members: Any = json.loads(head)
+        members: Any = strict_json(head)
         if not is_array(members) or [*map(type, members)] != _MEMBERS:
             raise ValueError("it is not a record of a call")
         return cls(**dict(zip(_NAMES, members, strict=True)), data=rest if end else None, revision=revision)
@@ -91,6 +91,10 @@ class Record:
 
 _NAMES: Final = ("inbox", "again", "run", "worker", "blob")
 _MEMBERS: Final = [str, bool, str, str, str]
+
+
+class DamagedError(Error):
+    """What JetStream stores of a call isn't what a worker has stored."""
 
 
 class Store:
@@ -168,11 +172,18 @@ class Store:
         return True
 
     async def find(self, id_: str) -> Record | None:
-        """What is stored of a call by its id, or `None`."""
-        with suppress(KeyNotFoundError):
+        """What is stored of a call by its id, or `None`.
+
+        Raises:
+            DamagedError: It can't be read.
+        """
+        try:
             entry = await self._records.get(id_)
             return Record.read(entry.value or b"", entry.revision or 0)
-        return None
+        except KeyNotFoundError:
+            return None
+        except ValueError:
+            raise DamagedError("what is stored of it was changed") from None
 
     async def claim(self, id_: str, record: Record, over: Record | None = None) -> Record | None:
         """Stores by its id that a call is run, or withdrawn.
@@ -184,6 +195,9 @@ class Store:
 
         Returns:
             `None`, or what is there instead.
+
+        Raises:
+            DamagedError: What is there can't be read.
         """
         while True:
             try:
