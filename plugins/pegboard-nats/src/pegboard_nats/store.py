@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 
