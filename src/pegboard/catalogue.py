@@ -63,8 +63,9 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "after_turn": ("context", "request", "outcome"),
     "on_stop": ("context", "outcome"),
     "observe": ("event",),
+    "check_tools": ("resolved", "config"),
 }
-"""Callback stages around calls, models and turns -> the arguments passed; each is also a hook `pegboard_<name>`."""
+"""Callback stages of calls, models, turns and resolutions -> the arguments passed; each is a hook `pegboard_<name>`."""
 
 
 def limit_of(stage: str, where: Where, custom: Any = None) -> Predicate | None:
@@ -120,6 +121,7 @@ class PublishedTools:
     tools: tuple[Tool, ...] = ()  # without handlers
     files: Mapping[str, str] = field(factory=dict[str, str])  # path -> stamp: they are valid until one changes
     failed: bool = False  # whether a toolset gave none, for a reason that may be temporary
+    identities: Mapping[str, str] = field(factory=dict[str, str])  # toolset -> digest of its `identity`
 
     @property
     def untrusted(self) -> PublishedTools:
@@ -143,6 +145,7 @@ class Catalogue:
         plugins: Every known plugin by name, in load order.
         problems: What went wrong.
         published: What the toolsets of plugins have published, by plugin.
+        required_check: The plugin without whose `check_tools` no tool is offered, or `None`.
     """
 
     tools: Mapping[str, Tool] = field(factory=dict[str, Tool])
@@ -155,6 +158,7 @@ class Catalogue:
     plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord])
     problems: tuple[Problem, ...] = ()
     published: Mapping[str, PublishedTools] = field(factory=dict[str, PublishedTools])
+    required_check: str | None = None
 
     @cached_property
     def ordered(self) -> tuple[Tool, ...]:
@@ -175,6 +179,21 @@ class Catalogue:
     def has_lazy_callbacks(self) -> bool:
         """Whether a plugin that isn't imported yet has callbacks around tool calls, so that a call has to import it."""
         return any(f"pegboard_{stage}" in plugin.hooks for plugin in self.lazy_plugins for stage in TOOL_STAGES)
+
+    @cached_property
+    def has_checks(self) -> bool:
+        """Whether a resolution is checked, perhaps by a plugin that isn't imported yet."""
+        links, lazy = self.callbacks("check_tools"), self.lazy_plugins
+        return bool(links or self.required_check) or any("pegboard_check_tools" in each.hooks for each in lazy)
+
+    def lacks_check(self, name: str) -> str | None:
+        """Why the plugin of this name doesn't check resolutions, or `None` if it does."""
+        record = self.plugins.get(name)
+        if record is None:
+            return f"no plugin {name!r} is installed: pip install pegboard-{name}"
+        if record.status in ("loaded", "partial") and "pegboard_check_tools" in record.hooks:
+            return None
+        return f"plugin {name!r} is {record.status}: {record.cause or 'it checks no tools'}"
 
     def offered(self, kind: str) -> dict[str, str]:
         """The names of a kind that plugins offer that aren't imported yet: name -> plugin."""

@@ -107,6 +107,8 @@ class Config:
             arguments of what makes it.
         tools: Pattern of tool names -> the `executor`, `queue` and `sends` of these tools; the last one that has it
             counts.
+        lock: The settings of the plugin that checks definitions by a lock file; with `required = true`, no tool is
+            offered without it.
         autoload: Whether installed plugins are loaded at all.
         files: The files that were read, in order.
         looked_at: Every file whose creation, change or removal would change this value, `files` included.
@@ -125,6 +127,7 @@ class Config:
     plugins: Mapping[str, PluginSettings] = _NOTHING
     executors: Mapping[str, Mapping[str, Any]] = _NOTHING
     tools: Mapping[str, Mapping[str, Any]] = _NOTHING
+    lock: Mapping[str, Any] = _NOTHING
     autoload: bool = True
     files: tuple[str, ...] = ()
     looked_at: tuple[str, ...] = ()
@@ -188,7 +191,7 @@ def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = No
             if wrong is None:
                 raise ConfigError(cause, file=file, key=place) from None
             wrong.append(ConfigError(cause, file=file, key=place))
-    for key in values.keys() & {"plugins", "executors"}:
+    for key in values.keys() & {"plugins", "executors", "lock"}:
         values[key] = _resolve_paths(values[key], Path(file).parent)
     return values
 
@@ -286,6 +289,12 @@ def _placements(value: Any, key: str) -> dict[str, dict[str, Any]]:
     return tables
 
 
+def _lock(value: Any, key: str) -> dict[str, Any]:
+    table = _table(value, key)
+    _of_type(bool, "true or false", table.get("required", False), f"{key}.required")
+    return table
+
+
 def _resolve_paths(value: Any, folder: Path) -> Any:
     """Resolves texts that begin with `./` or `../` against the folder of their file."""
     if isinstance(value, dict):
@@ -308,6 +317,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "plugins": _tables,
     "executors": _executors,
     "tools": _placements,
+    "lock": _lock,
     "selections": _texts,
 }
 

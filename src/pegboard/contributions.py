@@ -71,6 +71,7 @@ class Contributions:
     def __init__(self) -> None:
         self.catalogue = EMPTY
         self.manager: object = None  # the `PluginManager` that loads plugins into this registry
+        self.config: object = None  # the `Config` that it was loaded with, if any
         self.executors: Mapping[str, ExecutorSetup] = {}  # those that the configuration has, by name
         self.made: dict[str, MadeExecutor] = {}  # by name
         self.lock = threading.RLock()
@@ -327,8 +328,8 @@ class Registrar:
         Args:
             stage: Around a call `"before_tool"`, `"after_tool"`, `"on_tool_error"`, `"wrap_tool"`, `"repair_call"`,
                 `"approve_call"`, `"wrap_call"`; around a model `"before_model"`, `"after_model"`, `"on_model_error"`,
-                `"wrap_model"`; around a turn `"before_turn"`, `"resume_turn"`, `"after_turn"`, `"on_stop"`; or
-                `"observe"`.
+                `"wrap_model"`; around a turn `"before_turn"`, `"resume_turn"`, `"after_turn"`, `"on_stop"`;
+                `"observe"`; or `"check_tools"`.
             function: Plain or async; takes some or all arguments of the hook of that name, by name.
             where: A predicate on tools, or its text: the function is called for calls of these tools only.
 

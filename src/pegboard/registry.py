@@ -297,7 +297,9 @@ class ToolRegistry(Registrar):
         if self.contributions.catalogue.has_lazy_callbacks:
             await self._load(*TOOL_STAGES)
         catalogue = self.contributions.catalogue
-        if resolved is None and (self._where or type(name) is not str or name not in catalogue.tools):
+        if resolved is None and (
+            self._where or catalogue.has_checks or type(name) is not str or name not in catalogue.tools
+        ):
             resolved = await self._callable([name], EMPTY_CONTEXT if context is None else context)
         prepared = self._prepared
         if prepared is None or prepared[0] is not self.contributions.catalogue or resolved is not None:
@@ -649,7 +651,7 @@ class ToolRegistry(Registrar):
             from pegboard.toolsets.toolset import may_contain
 
             toolsets = [each for each in toolsets if may_contain(each, missing)]
-        if not (self._where or toolsets):
+        if not (self._where or toolsets or self.contributions.catalogue.has_checks):
             return None
         return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)
 
@@ -670,5 +672,15 @@ class ToolRegistry(Registrar):
             conflicting=catalogue.conflicting,
             toolset_timeout=self.limits.toolset_timeout,
             predicate_timeout=self.limits.predicate_timeout,
+            check=self._check if catalogue.has_checks else None,
             **options,
         )
+
+    async def _check(self, resolved: ResolvedTools) -> ResolvedTools:
+        """What the `check_tools` callbacks leave of resolved tools."""
+        from pegboard.dispatch.check import check_tools
+
+        chain = await self.chain("check_tools")
+        required = self.contributions.catalogue.required_check
+        missing = None if required is None else self.contributions.catalogue.lacks_check(required)
+        return await check_tools(resolved, chain, self.contributions.config, required=required, missing=missing)

@@ -358,14 +358,19 @@ class Session:
         return sorted((names | self._bringing(_TOOLSETS)) - queried)
 
     def needs_query(self, name: str, *, calls: bool = False) -> bool:
-        """Whether toolsets have to be queried for a tool of this name (`calls`: to call it, not only to show it)."""
+        """Whether a tool of this name has to be resolved by the registry, to call it (`calls`) or to show it."""
+        if calls and self._catalogue.has_checks:
+            return True
         if name in self._catalogue.tools or (not calls and self.owners([name]) is not None):
             return False
         return bool(self._bringing(_TOOLSETS) or self._catalogue.toolsets)
 
     def to_query(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool]:
-        """The toolsets to query for tools of these names: those known to have them, or else any that may."""
-        owners = self.owners(names)
+        """The toolsets to query for tools of these names: those known to have them, or else any that may.
+
+        None for static tools.
+        """
+        owners = set[str]() if self._catalogue.tools.keys() >= {*names} else self.owners(names)
         return (lambda each: may_contain(each, names)) if owners is None else owners
 
     def owners(self, names: Collection[str]) -> set[str] | None:

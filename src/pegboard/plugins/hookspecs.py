@@ -26,6 +26,7 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
+    from pegboard.config import Config
     from pegboard.dispatch.approval.request import Answer, ApprovalRequest
     from pegboard.dispatch.callbacks import Abort, BeforeAnswer, WrappedCall
     from pegboard.dispatch.events import CallEvent
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pegboard.tools.content import ToolResult
     from pegboard.tools.context import ReadonlyContext, ToolContext
     from pegboard.tools.tool import Tool
+    from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.toolset import Toolset
     from pegboard.turn.events import TurnOutcome
 
@@ -59,12 +61,15 @@ def pegboard_register_tools(register: Callable[..., None], settings: Mapping[str
 
 
 @hookspec
-def pegboard_register_toolsets(register: Callable[[Toolset], None], settings: Mapping[str, Any]) -> None:
+def pegboard_register_toolsets(
+    register: Callable[[Toolset], None], settings: Mapping[str, Any], config: Config
+) -> None:
     """Registers toolsets, which are queried for their tools at every resolution. Since 0.1.
 
     Args:
         register: Takes one `Toolset`.
         settings: The plugin's settings.
+        config: What the registry was loaded with; an empty one where a child process loads the plugin. Since 0.3.
     """
 
 
@@ -442,6 +447,27 @@ def pegboard_observe(event: CallEvent) -> Awaitable[None] | None:
 
     Returns:
         Ignored.
+    """
+
+
+@hookspec
+def pegboard_check_tools(
+    resolved: ResolvedTools, config: Config | None
+) -> ResolvedTools | Awaitable[ResolvedTools | None] | None:
+    """Called with the tools of each resolution, before predicates, to leave some out. Since 0.3.
+
+    Not called by a listing that imports nothing, such as `registry list`. A plain function runs in a thread unless it
+    is marked `@nonblocking`.
+
+    Args:
+        resolved: All tools, names resolved; `toolsets` are those that were queried.
+        config: What the registry was loaded with; `None` for one that only its host fills.
+
+    Returns:
+        `None` to leave them, or what goes on, as of `resolved.without("lock", {"name": "why"})`; `evolve` adds
+        `problems` and replaces tools by stricter ones of the same names. All implementations are called, each with the
+        answer of the one before. Whatever is raised, and an answer with other names, is a problem of the resolution
+        that changes nothing; with `[lock] required = true`, no tool is offered.
     """
 
 

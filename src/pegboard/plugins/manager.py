@@ -73,6 +73,7 @@ class Plugin:
     settings: Mapping[str, Any]  # its settings
     manifest: PluginManifest = field(factory=lambda: PluginManifest(""))  # what it is expected to bring
     record: PluginRecord = field(init=False)  # its present record
+    config: Config = NO_CONFIG  # what its registry was loaded with
     # its tools as they were registered from its manifest, by their names in its code; or `None`
     listed: dict[str, Tool] | None = None
     # its tools with their code that are as they were listed, likewise
@@ -228,7 +229,7 @@ def _callback(plugin: Plugin, stage: str, implementation: pluggy.HookImpl) -> Ca
 
 def _ask(plugin: Plugin, hook: str, settings: Mapping[str, Any]) -> BaseException | None:
     """Calls one register hook; returns what it raises, which loses only what it hadn't registered yet."""
-    offered = {"register": partial(_REGISTERS[hook], plugin), "settings": settings}
+    offered = {"register": partial(_REGISTERS[hook], plugin), "settings": settings, "config": plugin.config}
     implementation = plugin.implementations[hook]
     try:
         answer = implementation.function(*(offered[name] for name in implementation.argnames))
@@ -430,7 +431,7 @@ class PluginManager:
             return tool
 
     def _new(self, origin: Origin, fetch: Callable[[], Any]) -> Plugin:
-        plugin = Plugin(origin, fetch, self.settings.get(origin.plugin or "", _NOTHING))
+        plugin = Plugin(origin, fetch, self.settings.get(origin.plugin or "", _NOTHING), config=self.config)
         self._plugins[plugin.name] = plugin
         return plugin
 

@@ -259,7 +259,8 @@ def _published_json(published: PublishedTools) -> JsonObject:
         | {"policy": tool.policy.runs}
         for tool, of in origins
     ]
-    return {"tools": tools, "files": dict(published.files), "failed": published.failed}
+    files, identities = dict(published.files), dict(published.identities)
+    return {"tools": tools, "files": files, "failed": published.failed, "identities": identities}
 
 
 def _published_in(data: Any, owner: Origin, place: str) -> PublishedTools:
@@ -274,8 +275,11 @@ def _published_in(data: Any, owner: Origin, place: str) -> PublishedTools:
         except (TypeError, ValueError) as error:
             raise ManifestError(f"{place}: {error}") from None
         tools.append(Tool(_spec(facts.get("spec"), place), origin=origin, policy=policy))
-    files = {path: _as_text(stamp, place) for path, stamp in _as_object(members.get("files"), place).items()}
-    return PublishedTools(tuple(tools), files, members.get("failed") is True)
+    files, identities = (
+        {name: _as_text(text, place) for name, text in _as_object(members.get(key, {}), place).items()}
+        for key in ("files", "identities")
+    )
+    return PublishedTools(tuple(tools), files, members.get("failed") is True, identities)
 
 
 def _requests(value: Any, place: str) -> dict[str, RequestFacts]:

@@ -29,7 +29,7 @@ from pegboard.plugins.manifest import PluginManifest, RequestFacts
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.plugins.snapshot import stamp_of
 from pegboard.tools.spec import Origin
-from pegboard.toolsets.toolset import published_files
+from pegboard.toolsets.toolset import identity_of, published_files
 from pegboard.typing import frozen
 
 if TYPE_CHECKING:
@@ -307,7 +307,9 @@ async def _published(loaded: Plugin, publishing: Sequence[OwnedToolset], files: 
     texts = (f"{problem}; {problem.fix}" if problem.fix else str(problem) for problem in problems)
     loaded.faults += [hide(text, loaded.secrets) for text in texts]
     failed = any(offer.has_failed and not offer for offer in offers)
-    return PublishedTools(tuple(tool.evolve(handler=None) for offer in offers for tool in offer), files, failed)
+    known = {each.name: identity for each in publishing if (identity := identity_of(each)) is not None}
+    tools = tuple(tool.evolve(handler=None) for offer in offers for tool in offer)
+    return PublishedTools(tools, files, failed, known)
 
 
 def _bound_memory(most: int) -> None:

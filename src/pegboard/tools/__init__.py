@@ -12,7 +12,7 @@ _NAMES = {
     ),
     "context": "EMPTY_CONTEXT DisplayUpdate",
     "handler": "Handler",
-    "spec": "HOST check_name is_valid_name mapped_name",
+    "spec": "HOST alike check_name is_valid_name mapped_name",
     "stores": "check_artifact_name",
     "tool": "ATTRIBUTE LONG_RUNNING",
     "typed": "tools_from",

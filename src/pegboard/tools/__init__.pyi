@@ -24,6 +24,7 @@ from pegboard.tools.context import EMPTY_CONTEXT as EMPTY_CONTEXT, DisplayUpdate
 from pegboard.tools.handler import Handler as Handler
 from pegboard.tools.spec import (
     HOST as HOST,
+    alike as alike,
     check_name as check_name,
     is_valid_name as is_valid_name,
     mapped_name as mapped_name,

@@ -11,5 +11,6 @@ from pegboard.toolsets.toolset import (
     ToolsetResult as ToolsetResult,
     check_tool_schemas as check_tool_schemas,
     error_text as error_text,
+    identity_of as identity_of,
 )
 from pegboard.toolsets.wrappers import CachedToolset as CachedToolset

@@ -1,4 +1,4 @@
-"""Resolution: static tools and every toolset's -> name conflicts -> predicates -> active -> order -> `ResolvedTools`.
+"""Resolution: static and toolsets' tools -> names -> checks -> predicates -> active -> order -> `ResolvedTools`.
 
 Each step is a plain function over frozen values; only querying toolsets is async, and only that needs asyncio. Name
 conflicts come before predicates: a tool that is filtered out keeps its name, so that no other can take it.
@@ -7,7 +7,7 @@ conflicts come before predicates: a tool that is filtered out keeps its name, so
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
@@ -394,6 +394,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     on_toolset_error: OnToolsetError = "skip",
     toolset_timeout: float = 30.0,
     predicate_timeout: float = PREDICATE_SECONDS,
+    check: Callable[[ResolvedTools], Awaitable[ResolvedTools]] | None = None,
 ) -> ResolvedTools:
     """The tools that this context may be offered now.
 
@@ -411,6 +412,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         on_toolset_error: `"skip"` leaves out the tools of a toolset that fails; `"fail"` raises.
         toolset_timeout: Seconds that toolsets have for their answer.
         predicate_timeout: Seconds that the functions of both predicates have together for their answers.
+        check: Leaves tools out, before the predicates are evaluated.
 
     Raises:
         ToolsetError: A toolset failed, or gave something wrong, and `on_toolset_error` is `"fail"`.
@@ -424,13 +426,16 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
             for problem in (each for each in offer.problems if not each.note):
                 raise ToolsetError(_name_of(toolset, problem), problem.cause) from problem.error
     resolved = resolve_names(static, offers, conflicting, context)
+    if toolsets:
+        resolved = attrs.evolve(resolved, toolsets=tuple(toolsets))
+    if check is not None:
+        resolved = await check(resolved)
     deadline = time.monotonic() + predicate_timeout
     for step, predicate in (("default", default), ("where", where)):
         if predicate is not None:
             answer = await filter_tools(resolved.tools, predicate, context, deadline - time.monotonic())
             resolved = _filtered(resolved, step, predicate, *answer)
-    resolved = _finished(resolved, active, order)
-    return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
+    return _finished(resolved, active, order)
 
 
 def _name_of(toolset: Toolset, problem: Problem) -> str:

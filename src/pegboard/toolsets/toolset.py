@@ -26,7 +26,7 @@ from attrs import Factory, evolve, field
 
 from pegboard.callbacks import CallableKind, may_block, maybe_await
 from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest, tuple_of
-from pegboard.json import MOST_PROBLEMS, count_text
+from pegboard.json import MOST_PROBLEMS, count_text, digest_of
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.text import visible
 from pegboard.tools.context import ReadonlyContext
@@ -59,6 +59,8 @@ class Toolset(Protocol):
     - `own_thread = True` has `close`, `call`, the handlers of its tools and `tools` run in one thread of its own where
       they are plain, one after the other, as an object requires that only one thread may use. The first of them starts
       the thread; it ends with `close`. Async ones run in the event loop, and a tool that names an executor runs there.
+    - `identity` is what its tools come from, as JSON data without secrets, such as the command that starts a server:
+      a lock holds them back once it is another.
     - `name_prefix` is the prefix of the names of all its tools; a command and `registry.call` don't query it for a
       tool whose name is quite different.
 
@@ -98,6 +100,16 @@ def published_files(toolset: Toolset) -> Sequence[str] | None:
     ):
         raise TypeError(f"publishes has to be a sequence of paths as texts, or None, not {files!r:.100}")
     return files  # pyright: ignore[reportUnknownVariableType]
+
+
+def identity_of(toolset: Toolset) -> str | None:
+    """`"sha256:..."` of the `identity` of a toolset; `None` where it has none, or it can't be read."""
+    try:
+        identity: Any = getattr(toolset, "identity", None)
+        return None if identity is None else digest_of(identity)
+    except Exception as error:  # noqa: BLE001  of a plugin's object
+        log_failure(f"identity of toolset {toolset_name(toolset)!r}", error)
+        return None
 
 
 def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
@@ -533,6 +545,11 @@ class WrapperToolset:
     def inner_toolsets(self) -> tuple[Toolset, ...]:
         """The toolset that it wraps."""
         return (self.inner,)
+
+    @property
+    def identity(self) -> Any:
+        """The inner toolset's."""
+        return getattr(self.inner, "identity", None)
 
     @property
     def publishes(self) -> Sequence[str] | None:

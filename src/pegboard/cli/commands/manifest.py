@@ -27,8 +27,8 @@ TEMPLATE: Final = Path(__file__).parents[1] / "template"
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _MOST: Final = 40
 _OURS: Final = (
-    "adapters agents anthropic bedrock chat clients commands files google guard hooks llm mcp memory nats ollama "
-    "openai openapi otel postgres processes search shell skills temporal torture"
+    "adapters agents anthropic bedrock chat clients commands files google guard hooks llm lock mcp memory nats "
+    "ollama openai openapi otel postgres processes search shell skills temporal torture"
 )
 FIRST_PARTY: Final = frozenset(f"pegboard-{name}" for name in _OURS.split())
 

@@ -1,0 +1,118 @@
+"""Check of a resolution by a lock: what is held back, what asks, and what is only reported."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from pegboard import Tool
+from pegboard.json import MOST_PROBLEMS
+from pegboard_lock.code import CodeDigests, code_name, same_code
+from pegboard_lock.drift import Drift, by_gravity, drift_of
+from pegboard_lock.lock_file import Lock
+
+_SECONDS: Final = 3.0  # for values that prove changes of arguments, all tools together
+MOST_PROBLEMS_SHOWN: Final = MOST_PROBLEMS
+
+
+@frozen(eq=False)
+class Present:
+    """What a lock is compared with.
+
+    Attributes:
+        tools: The tools.
+        identities: The digests of toolsets' identities, as far as they are known, by the toolset's name.
+        toolsets: The names of the toolsets whose tools are all among `tools`; a locked tool of another isn't missed.
+    """
+
+    tools: Sequence[Tool]
+    identities: Mapping[str, str | None] = field(factory=dict[str, Any])
+    toolsets: frozenset[str] = frozenset()
+
+
+@define(eq=False)
+class Comparison:
+    """Comparison of tools with a lock; remembers what it knows of each tool.
+
+    Attributes:
+        lock: What was accepted.
+        base: The folder of the lock, which paths of files of functions are relative to.
+        codes: The digests of code.
+    """
+
+    lock: Lock
+    base: Path
+    codes: CodeDigests = field(factory=CodeDigests)
+    _known: dict[Tool, tuple[str | None, tuple[Drift, ...]]] = field(factory=dict[Any, Any], init=False)
+
+    def of_tool(self, tool: Tool, deadline: float | None = None) -> tuple[str | None, tuple[Drift, ...]]:
+        """The name of a tool's code, and the drifts of its definition."""
+        known = self._known.get(tool)
+        if known is None:
+            name = code_name(tool, self.base)
+            known = name, _safe_drift(tool, name, self.lock, deadline)
+            if deadline is None or time.monotonic() < deadline or not known[1]:
+                self._known[tool] = known
+        return known
+
+    def tools(self, tools: Sequence[Tool]) -> Iterator[tuple[Tool, str | None, tuple[Drift, ...]]]:
+        """Each tool with the name of its code and the drifts of its definition."""
+        deadline = time.monotonic() + _SECONDS
+        if len(self._known) > 2 * len(tools) + 100:
+            self._known = {tool: known for tool in tools if (known := self._known.get(tool)) is not None}
+        for tool in tools:
+            yield tool, *self.of_tool(tool, deadline)
+
+    def of_code(self, names: Iterable[str | None]) -> dict[str, list[Drift]]:
+        """The drifts of distributions and files, by name."""
+        drifts: dict[str, list[Drift]] = {}
+        for name in {name for name in names if name is not None}:
+            if (before := self.lock.distributions.get(name)) is None:
+                continue
+            now = self.codes.entry(name, self.base)
+            if not same_code(before.get("code"), now["code"]):
+                text = f"the code of {name} has changed" if now["code"] else f"the code of {name} can't be examined"
+                drifts.setdefault(name, []).append(Drift("code", None, text, name))
+            if before.get("version") != now["version"]:
+                text = f"{name} was {before.get('version')}, is {now['version']}"
+                drifts.setdefault(name, []).append(Drift("version", None, text, name))
+        return drifts
+
+    def of_toolsets(self, identities: Mapping[str, str | None]) -> dict[str, list[Drift]]:
+        """The drifts of toolsets that come from elsewhere, by name."""
+        drifts: dict[str, list[Drift]] = {}
+        for name, now in identities.items():
+            before = self.lock.toolsets.get(name, {}).get("identity")
+            if before is not None and before != now:
+                text = f"toolset {name!r} comes from another server or command"
+                drifts[name] = [Drift("reach", None, text, toolset=name)]
+        return drifts
+
+    def removed(self, present: Present) -> list[Drift]:
+        """The locked tools that aren't there."""
+        here = {tool.name for tool in present.tools}
+        return [
+            Drift("removed", name, "it is no longer there")
+            for name, entry in self.lock.tools.items()
+            if name not in here and (entry["toolset"] is None or entry["toolset"] in present.toolsets)
+        ]
+
+    def all_drifts(self, present: Present) -> list[Drift]:
+        """All drifts, the gravest class first."""
+        known = [*self.tools(present.tools)]
+        of_code, of_toolsets = self.of_code(name for _, name, _ in known), self.of_toolsets(present.identities)
+        drifts = [drift for _, _, own in known for drift in own]
+        drifts += [drift for table in (of_code, of_toolsets) for own in table.values() for drift in own]
+        return by_gravity([*drifts, *self.removed(present)])
+
+
+def _safe_drift(tool: Tool, name: str | None, lock: Lock, deadline: float | None) -> tuple[Drift, ...]:
+    """The drifts of a tool; one that can't be compared is incompatible."""
+    try:
+        return drift_of(tool, name, lock, deadline)
+    except Exception as error:  # noqa: BLE001  a definition from elsewhere mustn't end the check of the others
+        return (Drift("incompatible", tool.name, f"it can't be compared: {type(error).__name__}"),)

@@ -1,0 +1,134 @@
+"""What is there now, for the commands; and locks made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attrs import evolve, frozen
+
+from pegboard import Problem, ResolvedTools
+from pegboard.cli import Session
+from pegboard.threads import run_in_thread
+from pegboard.toolsets import identity_of, resolve_tools
+from pegboard.typing import JsonObject
+from pegboard_lock.check import Comparison, Present
+from pegboard_lock.code import code_name, joined_code
+from pegboard_lock.lock_file import Lock, entry_of
+
+
+@frozen(eq=False)
+class Found:
+    """What a command has found.
+
+    Attributes:
+        present: The tools and toolsets.
+        failures: Why toolsets gave no answer.
+        unqueried: The plugins whose toolsets weren't queried.
+    """
+
+    present: Present
+    failures: tuple[str, ...] = ()
+    unqueried: tuple[str, ...] = ()
+
+
+def find_static(session: Session) -> Found:
+    """The tools that are known without importing a plugin."""
+    published = session.registry.contributions.catalogue.published.values()
+    identities: dict[str, str | None] = {
+        name: None for each in published for name in (tool.origin.toolset for tool in each.tools) if name is not None
+    }
+    for each in published:
+        identities |= each.identities
+    present = Present(session.static_tools(), identities, frozenset(identities))
+    return Found(present, unqueried=tuple(session.unqueried()))
+
+
+def find_live(session: Session) -> Found:
+    """The tools of now, after querying every toolset."""
+    registry = session.registry
+
+    async def resolve() -> ResolvedTools:
+        for load in registry.contributions.unloaded("register_toolsets"):
+            await run_in_thread(load)
+        catalogue = registry.contributions.catalogue
+        limit = registry.limits.toolset_timeout
+        own: Any = {"conflicting": catalogue.conflicting, "toolset_timeout": limit}
+        return await resolve_tools(catalogue.ordered, catalogue.toolsets, **own)
+
+    resolved = session.run(resolve)
+    failed = [each for each in (*registry.problems(), *resolved.problems) if _is_of_toolset(each)]
+    names = {toolset.name for toolset in resolved.toolsets}
+    silent = {name for name in names if any(each.subject == f"toolset {name!r}" for each in failed)}
+    identities = {each.name: identity_of(each) for each in resolved.toolsets}
+    return Found(Present(resolved.tools, identities, frozenset(names - silent)), tuple(map(str, failed)))
+
+
+def _is_of_toolset(problem: Problem) -> bool:
+    return not problem.note and problem.tool is None and (problem.subject or "").startswith("toolset ")
+
+
+def find_for(session: Session, lock: Lock) -> Found:
+    """The tools to compare with a lock: toolsets are queried with `--live`, or if it has some that published none."""
+    found = find_static(session)
+    toolsets = {entry["toolset"] for entry in lock.tools.values()} | lock.toolsets.keys()
+    needs_query = bool(found.unqueried) and bool(toolsets - {None} - found.present.toolsets)
+    return find_live(session) if session.options.live or needs_query else found
+
+
+def lock_of(comparison: Comparison, present: Present) -> Lock:
+    """A lock with everything that is there; of toolsets that aren't known now, it keeps what it had."""
+    before, tools = comparison.lock, dict[str, JsonObject]()
+    for tool in present.tools:
+        tools[tool.name] = entry_of(tool, code_name(tool, comparison.base))
+    for name, entry in before.tools.items():
+        if entry["toolset"] is not None and entry["toolset"] not in present.toolsets:
+            tools.setdefault(name, entry)
+    here = {name: {"identity": present.identities.get(name)} for name in present.toolsets}
+    kept = {name: entry for name, entry in before.toolsets.items() if name not in present.toolsets}
+    used = {entry["distribution"] for entry in tools.values()}
+    return Lock(tools, distributions_of(comparison, used), {**kept, **here})
+
+
+def distributions_of(comparison: Comparison, names: Iterable[str | None]) -> Mapping[str, JsonObject]:
+    """The entries of distributions and files, with what the lock knows of other wheel tags."""
+    entries: dict[str, JsonObject] = {}
+    for name in sorted(name for name in names if name is not None):
+        entry = comparison.codes.entry(name, comparison.base)
+        locked: Any = comparison.lock.distributions.get(name, {}).get("code")
+        entries[name] = {**entry, "code": joined_code(locked, entry["code"])}
+    return entries
+
+
+def with_named(comparison: Comparison, present: Present, names: Iterable[str]) -> Lock:
+    """The lock with the present entries of tools, distributions and toolsets of these names, and no other change.
+
+    Raises:
+        LookupError: A name is none of those; its argument is the name.
+    """
+    lock, whole = comparison.lock, lock_of(comparison, present)
+    tools, distributions, toolsets = dict(lock.tools), dict(lock.distributions), dict(lock.toolsets)
+    for name in names:
+        if name in whole.tools or name in lock.tools:
+            _take(name, whole.tools, tools)
+            if (entry := tools.get(name)) is not None:
+                for key, table, own in (
+                    ("distribution", whole.distributions, distributions),
+                    ("toolset", whole.toolsets, toolsets),
+                ):
+                    if entry[key] is not None and entry[key] in table:
+                        own.setdefault(entry[key], table[entry[key]])
+        elif name in whole.distributions or name in lock.distributions:
+            _take(name, whole.distributions, distributions)
+        elif name in whole.toolsets or name in lock.toolsets:
+            _take(name, whole.toolsets, toolsets)
+        else:
+            raise LookupError(name)
+    return evolve(lock, tools=tools, distributions=distributions, toolsets=toolsets)
+
+
+def _take(name: str, source: Mapping[str, JsonObject], target: dict[str, JsonObject]) -> None:
+    if name in source:
+        target[name] = source[name]
+    else:
+        target.pop(name, None)

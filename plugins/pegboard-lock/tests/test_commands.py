@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from installed import write
+from json_page import faults
+from pegboard.cli.main import main
+from pegboard.testing import discover
+
+pytestmark = pytest.mark.slow  # each command looks for all installed plugins
+
+FUNCTIONS = '''
+def double(n: int) -> int:
+    "Double a number."
+    return 2 * n
+
+
+def half(n: int) -> int:
+    "Halve a number."
+    return n // 2
+'''
+
+
+@pytest.fixture(scope="session")
+def others():
+    """The other installed plugins, which these tests don't need."""
+    return ",".join(found.name for found in discover().entries if found.name != "lock")
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys, others):
+    """Runs `registry` with the functions of a file in a project; returns the code, standard output and error."""
+    monkeypatch.setenv("PEGBOARD_BLOCK", others)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for kind in ("CONFIG", "CACHE", "STATE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
+    project = tmp_path / "project"
+    write(project / "pegboard.toml")
+    write(project / "fns.py", FUNCTIONS)
+    monkeypatch.chdir(project)
+
+    def run(command, *words):
+        path = [*sys.path]
+        try:
+            code = main([command, "--functions", "fns.py", *words])
+        finally:
+            sys.path[:] = path
+            sys.modules.pop("pegboard_functions_fns", None)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def _change(old, new):
+    with open("fns.py", "r+") as file:  # noqa: PTH123  in the current folder
+        text = file.read()
+        assert old in text
+        file.seek(0)
+        file.truncate()
+        file.write(text.replace(old, new))
+
+
+def _lock():
+    with open("pegboard.lock") as file:  # noqa: PTH123  likewise
+        return file.read()
+
+
+def test_what_was_locked_is_verified(run):
+    assert run("lock")[2].endswith("pegboard.lock: 2 tools locked\n")
+    assert set(json.loads(_lock())["tools"]) == {"double", "half"}
+    assert run("verify") == (0, "", "2 tools as locked\n")
+    assert run("verify", "--json") == (0, '{"drift":[]}\n', "")
+    assert run("diff") == (0, "", "2 tools as locked\n")
+
+
+def test_drift_is_shown_with_its_class_and_exits_with_1(run):
+    run("lock")
+    _change("n: int) -> int:\n    \"Double", "n: float) -> int:\n    \"Double")
+    code, out, _ = run("verify")
+    assert code == 1
+    assert out.splitlines()[0].split() == ["CLASS", "ACTION", "OF", "WHAT"]
+    assert "widened" in out
+    code, out, _ = run("verify", "--json")
+    drifts = json.loads(out)["drift"]
+    assert [(each["class"], each["tool"]) for each in drifts] == [("widened", "double"), ("code", None)]
+    assert drifts[0]["onlyNew"]
+    assert not faults("registry verify", json.loads(out))
+    code, out, _ = run("diff", "double")
+    assert code == 1
+    assert '-        "type": "integer"' in out
+    assert '+        "type": "number"' in out
+    assert "half" not in out
+
+
+def test_fail_on_picks_the_classes(run):
+    run("lock")
+    _change("Double", "Twice")
+    assert run("verify")[0] == 1
+    assert run("verify", "--fail-on", "reach, widened")[0] == 0
+    assert run("verify", "--fail-on", "wording")[0] == 1
+    assert run("verify", "--fail-on", "")[0] == 0
+    code, _, err = run("verify", "--fail-on", "wordings")
+    assert code == 2
+    assert "'wordings' is no class of drift. Did you mean 'wording'?" in err
+
+
+def test_the_settings_say_what_fails(run, tmp_path):
+    run("lock")
+    _change("Double", "Twice")
+    write(tmp_path / "project" / "pegboard.toml", '[lock]\nwording = "warn"\ncode = "warn"\n')
+    assert run("verify")[0] == 1, "the project isn't trusted"
+    main(["config", "trust"])
+    assert run("verify")[0] == 0
+    write(tmp_path / "project" / "pegboard.toml", '[lock]\nword = "warn"\n')
+    main(["config", "trust"])
+    code, _, err = run("verify")
+    assert code != 0
+    assert "lock.word: unknown key" in err
+
+
+def test_lock_of_a_name_shows_the_difference_and_changes_its_lines_only(run):
+    run("lock")
+    before = _lock()
+    _change("Double", "Twice")
+    _change("Halve", "Divide")
+    code, out, _ = run("lock", "double", "--yes")
+    assert code == 0
+    assert '-    "description": "Double a number."' in out
+    assert "Divide" not in out
+    changed = [new for old, new in zip(before.splitlines(), _lock().splitlines(), strict=True) if old != new]
+    assert len(changed) == 2
+    assert all("Twice" in line or '"digest"' in line for line in changed)
+    assert run("lock", "double", "--yes")[2] == "nothing has changed\n"
+    run("lock", "file:fns.py", "--yes")
+    assert "half" in run("verify")[1]
+    assert run("lock", "half", "--yes")[0] == 0
+    assert run("verify")[0] == 0
+
+
+def test_without_an_answer_nothing_changes(run, monkeypatch):
+    run("lock")
+    before = _lock()
+    _change("Double", "Twice")
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert run("lock", "double")[0] == 130
+    assert _lock() == before
+
+
+def test_a_removed_tool_is_reported_and_can_be_unlocked(run):
+    run("lock")
+    _change('def half(n: int) -> int:\n    "Halve a number."\n    return n // 2\n', "")
+    code, out, _ = run("verify", "--fail-on", "removed")
+    assert (code, "half" in out) == (1, True)
+    run("lock", "half", "--yes")
+    assert set(json.loads(_lock())["tools"]) == {"double"}
+
+
+@pytest.mark.parametrize("content", [None, "{}", "<<<<<<< a", '{"format": 9}'])
+def test_without_a_usable_lock_the_code_is_3(run, tmp_path, content):
+    if content is not None:
+        write(tmp_path / "project" / "pegboard.lock", content)
+    for command in ("verify", "diff"):
+        code, out, err = run(command)
+        assert (code, out) == (3, "")
+        assert "pegboard.lock" in err
+    if content is not None:
+        assert run("lock", "double", "--yes")[0] == 3
+        assert "it is written anew" in run("lock")[2]
+        assert run("verify")[0] == 0
+
+
+def test_an_unknown_name_is_a_usage_error_with_near_misses(run):
+    run("lock")
+    for command in ("lock", "diff"):
+        code, _, err = run(command, "doubel")
+        assert code == 2
+        assert "Did you mean 'double'?" in err
+    assert run("verify", "-T", "double")[0] == 2
+
+
+def test_a_changed_lock_isnt_trusted_until_it_is_accepted(run, tmp_path):
+    run("lock")
+    file = tmp_path / "project" / "pegboard.lock"
+    file.write_text(_lock() + "\n")
+    assert "isn't trusted, and accepts nothing" in run("verify")[2]
+    _change("Double", "Twice")
+    assert "until you run: registry config trust" in run("lock", "double", "--yes")[2]
+    run("lock")
+    assert run("verify")[2] == "2 tools as locked\n"
+
+
+def test_a_drifted_function_isnt_called(run):
+    run("lock")
+    assert run("call", "double", "n=2")[1] == "4\n"
+    _change("Double", "Twice")
+    code, _, err = run("call", "double", "n=2")
+    assert code == 2
+    assert "'double' isn't offered here: lock: wording" in err
+    assert "- lock: wording" in run("explain", "double")[1]
+

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pegboard import Grammar, Origin, Policy, Tool, ToolAnnotations, tool, tool_of
+from pegboard_lock import Comparison, Lock, Present, lock_of
+
+BASE = Path("/")
+
+
+@tool(read_only=True, permission="read", tags=["files"])
+def size(path: str, limit: int = 3) -> int:
+    """Return the size of a file.
+
+    Args:
+        path: The file.
+        limit: A limit.
+    """
+    return 0
+
+
+TOOL = tool_of(size).evolve(origin=Origin("files"), policy=Policy(timeout=2.0))
+
+
+def drifts(*after: Tool, before: Tool = TOOL) -> dict[str, str]:
+    """The drifts of tools from a lock of one: class -> text."""
+    lock = lock_of(Comparison(Lock(), BASE), Present([before]))
+    return {each.kind: each.text for each in Comparison(lock, BASE).all_drifts(Present(after))}
+
+
+def test_an_unchanged_tool_has_none():
+    assert drifts(TOOL.evolve()) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        ({"annotations": ToolAnnotations(destructive_hint=True)}, "reach", "annotations was"),
+        ({"permission": "edit"}, "reach", 'permission was "read", is "edit"'),
+        ({"requires_confirmation": True}, "reach", "requiresConfirmation"),
+        ({"tags": ()}, "reach", 'tags was ["files"], is unset'),
+        ({"description": "Return it."}, "wording", 'is "Return it."'),
+        ({"title": "Size"}, "wording", "title was unset"),
+        ({"meta": {"a": 1}}, "wording", "meta"),
+        ({"description": "Return the size of a\u202e file."}, "hidden", "1 more invisible characters"),
+        ({"description": r"Return the size of a \u{202e} file."}, "hidden", "1 more invisible characters"),
+        ({"output_schema": {"type": "object"}}, "output", "another schema"),
+        ({"strict": True}, "policy", "strict was unset, is true"),
+        ({"version": "2"}, "version", 'version was unset, is "2"'),
+        ({"input_schema": {"type": "object"}}, "widened", "it takes {"),
+    ],
+)
+def test_each_part_of_a_definition_has_its_class(change, kind, text):
+    assert text in drifts(TOOL.with_spec(**change))[kind]
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        ({"origin": Origin("other")}, "reach", 'plugin "files" is "other"'),
+        ({"origin": Origin("files", trusted=False)}, "reach", "trust true is false"),
+        ({"origin": Origin("files", toolset="t")}, "reach", 'toolset unset is "t"'),
+        ({"policy": Policy(timeout=9.0)}, "policy", "timeout was 2.0, is 9.0"),
+        ({"policy": Policy(timeout=2.0, executor="process")}, "reach", 'executor was unset, is "process"'),
+        ({"policy": Policy(timeout=2.0, memory_limit=1 << 30)}, "policy", "memory_limit"),
+        ({"presets": {"limit": "1"}}, "reach", "presets"),
+    ],
+)
+def test_where_a_tool_comes_from_and_runs_counts(change, kind, text):
+    found = drifts(TOOL.evolve(**change))
+    assert list(found) == [kind]
+    assert text in found[kind]
+
+
+def test_texts_on_arguments_are_wording_beside_a_changed_schema():
+    schema = TOOL.spec.input_schema
+    schema["properties"]["path"]["description"] = "Any file."
+    assert list(drifts(TOOL.with_spec(input_schema=schema))) == ["wording"]
+    schema["properties"]["path"]["maxLength"] = 5
+    assert set(drifts(TOOL.with_spec(input_schema=schema))) == {"wording", "narrowed"}
+
+
+def test_a_grammar_that_changes_is_incompatible():
+    one, other = (Tool.freeform("t", grammar=Grammar("regex", each)) for each in ("a+", "b+"))
+    assert list(drifts(other, before=one)) == ["incompatible"]
+
+
+def test_tools_that_come_and_go():
+    assert drifts(TOOL, TOOL.with_spec(name="other")) == {"added": "the lock doesn't have it"}
+    assert drifts() == {"removed": "it is no longer there"}
+
+
+def test_a_new_name_that_looks_like_a_locked_one_is_hidden():
+    assert "looks like 'size'" in drifts(TOOL, TOOL.with_spec(name="s1ze"))["hidden"]
+
+
+def test_the_gravest_class_comes_first_and_the_proof_is_of_the_change_of_arguments():
+    lock = lock_of(Comparison(Lock(), BASE), Present([TOOL]))
+    after = TOOL.with_spec(input_schema={"type": "object"}, description="New.", strict=True)
+    found = Comparison(lock, BASE).all_drifts(Present([after]))
+    assert [each.kind for each in found] == ["widened", "wording", "policy"]
+    assert [each.only_new is not None for each in found] == [True, False, False]
+    assert found[0].to_json()["class"] == "widened"
+    assert set(found[2].to_json()) == {"class", "tool", "text"}
+
+
+def test_a_tool_that_cant_be_compared_is_incompatible(monkeypatch):
+    from pegboard_lock import drift
+
+    monkeypatch.setattr(drift, "compare_arguments", lambda *_: 1 / 0)
+    found = drifts(TOOL.with_spec(description="New."))
+    assert found == {"incompatible": "it can't be compared: ZeroDivisionError"}
+
+
+def test_another_server_behind_a_toolset_is_reach():
+    lock = Lock(toolsets={"web": {"identity": "sha256:1"}, "old": {"identity": None}})
+    (found,) = Comparison(lock, BASE).all_drifts(Present([], {"web": "sha256:2", "old": "sha256:3"}))
+    assert (found.kind, found.toolset) == ("reach", "web")
+
+
+def test_tools_of_a_toolset_that_isnt_known_now_arent_missed():
+    of_toolset = TOOL.evolve(origin=Origin("files", toolset="web"))
+    present = Present([of_toolset], {"web": None}, frozenset({"web"}))
+    lock = lock_of(Comparison(Lock(), BASE), present)
+    assert Comparison(lock, BASE).all_drifts(Present([])) == []
+    assert [each.kind for each in Comparison(lock, BASE).all_drifts(Present([], {}, frozenset({"web"})))] == ["removed"]
+    again = lock_of(Comparison(lock, BASE), Present([]))
+    assert again.to_text() == lock.to_text()

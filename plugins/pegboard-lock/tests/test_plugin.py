@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pegboard import Config, Once, Reject, ToolRegistry, ToolsetFunction, register_plugin, tool, tool_of
+from pegboard.config import trust
+from pegboard.schema import compare_schemas
+from pegboard_lock import Comparison, Lock, LockPlugin, Present, lock_of, write_lock
+
+
+@tool(read_only=True)
+def size(path: str) -> str:
+    "Return the size of a file."
+    return f"{len(path)}"
+
+
+@tool(read_only=True)
+def name(path: str) -> str:
+    "Return its name."
+    return path
+
+
+SIZE, NAME = tool_of(size), tool_of(name)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Makes a registry with the lock of these tools, and settings."""
+
+    def made(*locked, tools=(SIZE, NAME), toolsets=(), **settings):
+        if locked:
+            lock = lock_of(Comparison(Lock(), tmp_path), Present(locked))
+            write_lock(tmp_path / "pegboard.lock", lock, whole=True)
+        registry = ToolRegistry()
+        config = Config(lock={"file": str(tmp_path / "pegboard.lock"), **settings})
+        required = "lock" if settings.get("required") else None
+        registry.contributions.change(lambda now: now.evolve(required_check=required))
+        registry.contributions.config = config
+        register_plugin(registry, LockPlugin, "lock")
+        registry.register(*tools, *toolsets)
+        return registry
+
+    return made
+
+
+async def test_tools_as_locked_are_offered_without_a_problem(made):
+    resolved = await made(SIZE, NAME).resolve()
+    assert (resolved.names, resolved.problems) == (("name", "size"), ())
+
+
+async def test_a_drifted_tool_is_held_back_with_the_commands_to_run(made):
+    registry = made(SIZE.with_spec(description="Old."), NAME)
+    resolved = await registry.resolve()
+    assert resolved.names == ("name",)
+    (problem,) = resolved.problems
+    assert problem.tool == "size"
+    assert 'wording: description was "Old."' in problem.cause
+    assert "'registry diff size'" in problem.cause
+    assert "'registry lock size'" in problem.cause
+    assert "lock: wording" in str(resolved.explain("size"))
+
+
+async def test_a_held_tool_cant_be_called(made):
+    registry = made(SIZE.with_spec(description="Old."), NAME)
+    assert (await registry.call("size", {"path": "a"})).kind == "not_offered"
+    assert (await registry.call("name", {"path": "a"})).text == "a"
+    assert (await registry.decide("size", {"path": "a"})).action == "deny"
+
+
+async def test_an_added_tool_is_held_back_and_a_removed_one_reported(made):
+    resolved = await made(SIZE, NAME.with_spec(name="gone")).resolve()
+    assert resolved.names == ("size",)
+    assert {problem.tool for problem in resolved.problems} == {"name", "gone"}
+
+
+async def test_a_class_may_warn(made):
+    resolved = await made(SIZE.with_spec(description="Old."), NAME, wording="warn").resolve()
+    assert resolved.names == ("name", "size")
+    assert "has changed: wording" in resolved.problems[0].cause
+
+
+async def test_a_class_may_ask_and_each_call_shows_the_drift(made):
+    registry, asked = made(SIZE.with_spec(description="Old."), NAME, wording="ask"), []
+
+    def approver(request, _context):
+        asked.append(request)
+        return Once() if len(asked) == 1 else Reject()
+
+    registry.approver = approver
+    resolved = await registry.resolve()
+    assert resolved.names == ("name", "size")
+    first, second, third = [
+        await registry.call(name, {"path": "abc"}, resolved=resolved) for name in ("size", "size", "name")
+    ]
+    assert (first.text, second.kind, third.text) == ("3", "rejected", "abc")
+    assert len(asked) == 2
+    assert 'description was "Old."' in asked[0].to_text()
+
+
+async def test_what_is_accepted_meanwhile_no_longer_asks(made, tmp_path):
+    registry = made(SIZE.with_spec(description="Old."), NAME, wording="ask")
+    await registry.resolve()
+    assert (await registry.decide("size", {"path": "a"})).action == "ask"
+    write_lock(tmp_path / "pegboard.lock", lock_of(Comparison(Lock(), tmp_path), Present([SIZE, NAME])), whole=True)
+    assert (await registry.decide("size", {"path": "a"})).action == "allow"
+
+
+async def test_without_a_lock_everything_is_offered(made):
+    assert (await made().resolve()).names == ("name", "size")
+
+
+@pytest.mark.parametrize("content", [None, "{}", "<<<<<<< mine\n", "[" * 1_000])
+async def test_without_a_usable_lock_that_is_required_nothing_is_offered(made, tmp_path, content):
+    if content is not None:
+        (tmp_path / "pegboard.lock").write_text(content)
+    registry = made(required=True)
+    resolved = await registry.resolve()
+    assert resolved.names == ()
+    assert "no tool is offered, as [lock] required = true: plugin 'lock' couldn't check" in resolved.problems[0].cause
+    assert (await registry.call("size", {"path": "a"})).kind == "not_offered"
+
+
+async def test_a_damaged_lock_that_isnt_required_is_a_problem(made, tmp_path):
+    (tmp_path / "pegboard.lock").write_text("{}")
+    resolved = await made().resolve()
+    assert resolved.names == ("name", "size")
+    assert "couldn't check the tools" in resolved.problems[0].cause
+
+
+async def test_a_projects_lock_holds_back_before_it_is_trusted_and_with_required_accepts_nothing(made, tmp_path):
+    registry = made(SIZE.with_spec(description="Old."), NAME)
+    (tmp_path / "pegboard.toml").touch()
+    assert (await registry.resolve()).names == ("name",)
+    strict = made(required=True)
+    resolved = await strict.resolve()
+    assert resolved.names == ()
+    assert "registry config trust" in resolved.problems[0].cause
+    trust(tmp_path / "pegboard.lock")
+    assert (await strict.resolve()).names == ("name",)
+
+
+async def test_wrong_settings_are_a_problem(made):
+    resolved = await made(SIZE, NAME, wordings="hold").resolve()
+    assert "lock.wordings: unknown key. Did you mean 'wording'?" in resolved.problems[0].cause
+    resolved = await made(SIZE, NAME, wording="never").resolve()
+    assert "wording" in resolved.problems[0].cause
+
+
+async def test_a_toolset_whose_server_is_another_is_held_back(made, tmp_path):
+    class Server:
+        name, identity = "web", {"command": "old"}
+
+        def tools(self, context):
+            return [SIZE]
+
+    server = Server()
+    registry = made(tools=(), toolsets=(server,))
+    resolved = await registry.resolve()
+    from pegboard.toolsets import identity_of
+
+    identities = {each.name: identity_of(each) for each in resolved.toolsets}
+    lock = lock_of(Comparison(Lock(), tmp_path), Present(resolved.tools, identities, frozenset({"web"})))
+    write_lock(tmp_path / "pegboard.lock", lock, whole=True)
+    assert (await registry.resolve()).names == ("size",)
+    server.identity = {"command": "new"}
+    resolved = await registry.resolve()
+    assert resolved.names == ()
+    assert "toolset 'web' comes from another server" in resolved.problems[0].cause
+
+
+async def test_a_tool_of_a_toolset_that_changes_between_two_requests_is_held_back_in_the_second(made, tmp_path):
+    offered = [SIZE]
+    registry = made(tools=(), toolsets=(ToolsetFunction("web", lambda: list(offered)),))
+    first = await registry.resolve()
+    lock = lock_of(Comparison(Lock(), tmp_path), Present(first.tools, {"web": None}, frozenset({"web"})))
+    write_lock(tmp_path / "pegboard.lock", lock, whole=True)
+    first = await registry.resolve()
+    offered[0] = SIZE.with_spec(description="New.")
+    second = await registry.resolve()
+    assert (first.names, second.names) == (("size",), ())
+    assert (await registry.call("size", {"path": "abc"}, resolved=first)).text == "3"
+
+
+async def test_many_changed_tools_are_held_back_with_few_problems(made):
+    many = [SIZE.with_spec(name=f"t{n}") for n in range(31)]
+    wide = [each.with_spec(input_schema={"type": "object", "properties": {"path": {"minLength": 1}}}) for each in many]
+    registry = made(*many, tools=wide)
+    resolved = await registry.resolve()
+    assert (resolved.names, len(resolved.problems)) == ((), 21)
+    assert "11 more problems" in resolved.problems[-1].cause
+
+
+async def test_grants_may_be_bound_to_the_code(tmp_path):
+    file = tmp_path / "fns.py"
+    file.write_text("def double(n: int) -> str:\n    return str(2 * n)\n")
+
+    def double():
+        code = compile(file.read_text(), str(file), "exec")
+        names = {}
+        exec(code, names)  # noqa: S102  a file of functions
+        return names["double"]
+
+    digests = []
+    for text in ("2 * n", "3 * n"):
+        file.write_text(f"def double(n: int) -> str:\n    return str({text})\n")
+        registry = ToolRegistry()
+        lock_file = tmp_path / "pegboard.lock"
+        registry.contributions.config = Config(lock={"file": str(lock_file), "bind_grants": True})
+        register_plugin(registry, LockPlugin, "lock")
+        registry.register(double())
+        write_lock(lock_file, lock_of(Comparison(Lock(), tmp_path), Present(registry.tools())), whole=True)
+        resolved = await registry.resolve()
+        assert resolved.tools is not (await registry.resolve()).tools
+        assert resolved.tools[0] is (await registry.resolve()).tools[0]
+        assert (await registry.call("double", {"n": 2}, resolved=resolved)).text in ("4", "6")
+        digests.append(resolved.tools[0].digest)
+        assert registry.get("double").digest not in digests
+    assert digests[0] != digests[1]
+
+
+def test_unchanged_tools_are_checked_without_comparing_any_again(made, monkeypatch):
+    """The shape of its cost: one look at the file, one for each tool."""
+    many = [SIZE.with_spec(name=f"t{n}") for n in range(200)]
+    registry = made(*many, tools=many)
+    assert len(asyncio.run(registry.resolve())) == 200
+    from pegboard_lock import check, plugin
+
+    monkeypatch.setattr(check, "drift_of", lambda *_: pytest.fail("compared again"))
+    monkeypatch.setattr(plugin, "read_lock", lambda *_: pytest.fail("read again"))
+    assert len(asyncio.run(registry.resolve())) == 200
+
+
+def test_the_comparison_by_keywords_is_shared():
+    assert compare_schemas({"type": "string"}, {}) == {"wider"}

@@ -1,0 +1,126 @@
+"""Pairs of schemas, of which the second takes less than the first (`NARROWER`), or something else (`CROSSED`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def properties(required: tuple[str, ...] = (), *, is_open: bool = False, **schemas: Any) -> dict[str, Any]:
+    """The schema of an object."""
+    own: dict[str, Any] = {"type": "object", "properties": schemas, "required": [*required]}
+    return own if is_open else {**own, "additionalProperties": False}
+
+
+def one(schema: Any) -> dict[str, Any]:
+    """The schema of an object with one required property, `a`."""
+    return properties(("a",), a=schema)
+
+
+TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
+
+NARROWER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a property is required": (properties(a=TEXT), properties(("a",), a=TEXT)),
+    "one of two is required": (properties(("a",), a=TEXT, b=WHOLE), properties(("a", "b"), a=TEXT, b=WHOLE)),
+    "an optional property is gone": (properties(a=TEXT, b=TEXT), properties(a=TEXT)),
+    "others are refused": (properties(a=TEXT, is_open=True), properties(a=TEXT)),
+    "others are texts": (properties(is_open=True), {**properties(is_open=True), "additionalProperties": TEXT}),
+    "an unchecked property is typed": (properties(is_open=True), properties(a=TEXT, is_open=True)),
+    "one type fewer": (one({"type": ["string", "null"]}), one(TEXT)),
+    "a number becomes whole": (one({"type": "number"}), one(WHOLE)),
+    "any value becomes a text": (one({}), one(TEXT)),
+    "an enum loses a member": (one({"enum": ["a", "b", "c"]}), one({"enum": ["a", "b"]})),
+    "a text becomes an enum": (one(TEXT), one({"type": "string", "enum": ["a", "b"]})),
+    "an enum becomes a const": (one({"enum": ["a", "b"]}), one({"const": "a"})),
+    "a minimum": (one(WHOLE), one({**WHOLE, "minimum": 1})),
+    "a higher minimum": (one({**WHOLE, "minimum": 0}), one({**WHOLE, "minimum": 1})),
+    "a lower maximum": (one({**WHOLE, "maximum": 100}), one({**WHOLE, "maximum": 99})),
+    "an exclusive maximum": (
+        one({"type": "number", "maximum": 10}),
+        one({"type": "number", "exclusiveMaximum": 10}),
+    ),
+    "multiples": (one({**WHOLE, "multipleOf": 2}), one({**WHOLE, "multipleOf": 4})),
+    "a longest text": (one(TEXT), one({**TEXT, "maxLength": 10})),
+    "a shorter text": (one({**TEXT, "maxLength": 20}), one({**TEXT, "maxLength": 19})),
+    "no empty text": (one(TEXT), one({**TEXT, "minLength": 1})),
+    "a pattern": (one(TEXT), one({**TEXT, "pattern": "^[a-z]+$"})),
+    "a stricter pattern": (one({**TEXT, "pattern": "^[a-z]+$"}), one({**TEXT, "pattern": "^[a-z]{1,6}$"})),
+    "an item of a kind": (one({"type": "array"}), one({"type": "array", "contains": WHOLE})),
+    "fewer items": (one({"type": "array", "items": TEXT}), one({"type": "array", "items": TEXT, "maxItems": 2})),
+    "one item at least": (one({"type": "array"}), one({"type": "array", "minItems": 1})),
+    "typed items": (one({"type": "array"}), one({"type": "array", "items": TEXT})),
+    "distinct items": (
+        one({"type": "array", "items": TEXT}),
+        one({"type": "array", "items": TEXT, "uniqueItems": True}),
+    ),
+    "an alternative less": (one({"anyOf": [TEXT, WHOLE, {"type": "null"}]}), one({"anyOf": [TEXT, WHOLE]})),
+    "one more condition": (one(WHOLE), one({"allOf": [WHOLE, {"minimum": 5}]})),
+    "not zero": (one(WHOLE), one({**WHOLE, "not": {"const": 0}})),
+    "within an object": (one(properties(b=WHOLE)), one(properties(("b",), b=WHOLE))),
+    "within items": (
+        one({"type": "array", "items": properties(b=TEXT)}),
+        one({"type": "array", "items": properties(b={**TEXT, "maxLength": 3})}),
+    ),
+    "three levels down": (
+        one(properties(b=properties(c={"enum": [1, 2, 3]}))),
+        one(properties(b=properties(c={"enum": [1, 2]}))),
+    ),
+    "behind a reference": (
+        {**one({"$ref": "#/$defs/n"}), "$defs": {"n": WHOLE}},
+        {**one({"$ref": "#/$defs/n"}), "$defs": {"n": {**WHOLE, "minimum": 0}}},
+    ),
+    "one that needs another": (
+        properties(a=TEXT, b=TEXT),
+        {**properties(a=TEXT, b=TEXT), "dependentRequired": {"a": ["b"]}},
+    ),
+    "a property at least": (properties(a=TEXT, b=TEXT), {**properties(a=TEXT, b=TEXT), "minProperties": 1}),
+    "a property at most": (properties(a=TEXT, b=TEXT), {**properties(a=TEXT, b=TEXT), "maxProperties": 1}),
+    "names of others": (
+        {"type": "object", "additionalProperties": TEXT},
+        {"type": "object", "additionalProperties": TEXT, "propertyNames": {"pattern": "^[a-z]+$"}},
+    ),
+    "a tuple's second": (
+        one({"type": "array", "prefixItems": [TEXT, {}]}),
+        one({"type": "array", "prefixItems": [TEXT, WHOLE]}),
+    ),
+    "if, then": (
+        properties(a=WHOLE, b=TEXT),
+        {**properties(a=WHOLE, b=TEXT), "if": {"required": ["a"]}, "then": {"required": ["b"]}},
+    ),
+}
+"""Each with what the second takes less; read from right to left, they are wider."""
+
+CROSSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "another type": (one(TEXT), one(WHOLE)),
+    "a renamed property": (one(TEXT), properties(("b",), b=TEXT)),
+    "another member of an enum": (one({"enum": ["a", "b"]}), one({"enum": ["a", "c"]})),
+    "shifted bounds": (one({**WHOLE, "minimum": 0, "maximum": 10}), one({**WHOLE, "minimum": 5, "maximum": 15})),
+    "longer and never empty": (one({**TEXT, "maxLength": 5}), one({**TEXT, "minLength": 1, "maxLength": 9})),
+    "one more and one required": (properties(a=TEXT), properties(("a",), a=TEXT, b=TEXT)),
+    "one less and one optional": (properties(("a",), a=TEXT, b=TEXT), properties(a=TEXT)),
+    "two changes in different places": (
+        properties(a={**WHOLE, "minimum": 0}, b={**WHOLE, "minimum": 1}),
+        properties(a={**WHOLE, "minimum": 1}, b={**WHOLE, "minimum": 0}),
+    ),
+    "other multiples": (one({**WHOLE, "multipleOf": 2}), one({**WHOLE, "multipleOf": 3})),
+    "other alternatives": (one({"anyOf": [TEXT, {"type": "null"}]}), one({"anyOf": [TEXT, WHOLE]})),
+    "an open object with a typed property": (properties(a=TEXT), properties(a={**TEXT, "maxLength": 3}, is_open=True)),
+    "a list instead of one": (one(TEXT), one({"type": "array", "items": TEXT})),
+    "another item": (one({"type": "array", "items": TEXT}), one({"type": "array", "items": WHOLE})),
+    "another const": (one({"const": 1}), one({"const": 2})),
+    "another pattern": (one({**TEXT, "pattern": "^[a-z]+$"}), one({**TEXT, "pattern": "^[0-9]+$"})),
+    "none of the other": (one({**WHOLE, "not": {"const": 1}}), one({**WHOLE, "not": {"const": 2}})),
+    "other names of others": (
+        {"type": "object", "patternProperties": {"^a": TEXT}, "additionalProperties": False},
+        {"type": "object", "patternProperties": {"^x": TEXT}, "additionalProperties": False},
+    ),
+    "two types for two": (one({"type": ["string", "null"]}), one({"type": ["integer", "null"]})),
+    "a wider member of a narrower object": (
+        one(properties(b={**WHOLE, "maximum": 5})),
+        one(properties(("b",), b={**WHOLE, "maximum": 9})),
+    ),
+    "another reference": (
+        {**one({"$ref": "#/$defs/x"}), "$defs": {"x": TEXT}},
+        {**one({"$ref": "#/$defs/x"}), "$defs": {"x": WHOLE}},
+    ),
+}
+"""Pairs each of which takes something that the other doesn't."""
