@@ -180,7 +180,11 @@ def test_an_invalid_variable():
 @pytest.mark.parametrize(
     ("text", "words", "where"),
     [
-        ("blokc = []\nwhere = 'read_only'", "blokc: unknown key. Did you mean 'block' or 'lock'? (ignored)", "read_only"),
+        (
+            "blokc = []\nwhere = 'read_only'",
+            "blokc: unknown key. Did you mean 'block' or 'lock'? (ignored)",
+            "read_only",
+        ),
         ("block = 3\nwhere = '(a'\nenable = []", "block: expected a list of plugin names, found int (ignored)", None),
         ("= 1", "not TOML: Invalid statement (at line 1, column 1) (ignored)", None),
         ("#" * (_MAX_BYTES + 1), "can't be read: larger than 262144 bytes (ignored)", None),

@@ -678,7 +678,7 @@ class ToolRegistry(Registrar):
 
     async def _check(self, resolved: ResolvedTools) -> ResolvedTools:
         """What the `check_tools` callbacks leave of resolved tools."""
-        from pegboard.dispatch.check import check_tools
+        from pegboard.dispatch.checks import check_tools
 
         chain = await self.chain("check_tools")
         required = self.contributions.catalogue.required_check

@@ -13,7 +13,7 @@ from pegboard.testing import discover
 
 pytestmark = pytest.mark.slow  # each command looks for all installed plugins
 
-FUNCTIONS = '''
+FUNCTIONS = """
 def double(n: int) -> int:
     "Double a number."
     return 2 * n
@@ -22,7 +22,7 @@ def double(n: int) -> int:
 def half(n: int) -> int:
     "Halve a number."
     return n // 2
-'''
+"""
 
 
 @pytest.fixture(scope="session")
@@ -80,7 +80,7 @@ def test_what_was_locked_is_verified(run):
 
 def test_drift_is_shown_with_its_class_and_exits_with_1(run):
     run("lock")
-    _change("n: int) -> int:\n    \"Double", "n: float) -> int:\n    \"Double")
+    _change('n: int) -> int:\n    "Double', 'n: float) -> int:\n    "Double')
     code, out, _ = run("verify")
     assert code == 1
     assert out.splitlines()[0].split() == ["CLASS", "ACTION", "OF", "WHAT"]
@@ -89,7 +89,7 @@ def test_drift_is_shown_with_its_class_and_exits_with_1(run):
     drifts = json.loads(out)["drift"]
     assert [(each["class"], each["tool"]) for each in drifts] == [("widened", "double"), ("code", None)]
     assert drifts[0]["onlyNew"]
-    assert not faults("registry verify", json.loads(out))
+    assert not faults("registry verify --json", json.loads(out))
     code, out, _ = run("diff", "double")
     assert code == 1
     assert '-        "type": "integer"' in out
@@ -202,4 +202,3 @@ def test_a_drifted_function_isnt_called(run):
     assert code == 2
     assert "'double' isn't offered here: lock: wording" in err
     assert "- lock: wording" in run("explain", "double")[1]
-

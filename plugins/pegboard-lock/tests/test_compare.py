@@ -90,7 +90,11 @@ def test_large_schemas_are_compared_in_bounded_time():
 
 
 _LEAVES = st.one_of(
-    st.builds(lambda low, span: {"type": "integer", "minimum": low, "maximum": low + span}, st.integers(0, 5), st.integers(0, 5)),
+    st.builds(
+        lambda low, span: {"type": "integer", "minimum": low, "maximum": low + span},
+        st.integers(0, 5),
+        st.integers(0, 5),
+    ),
     st.builds(lambda most: {"type": "string", "maxLength": most}, st.integers(0, 4)),
     st.builds(lambda members: {"enum": sorted(members)}, st.sets(st.integers(0, 4), min_size=1)),
 )

@@ -107,7 +107,7 @@ def test_required_is_true_or_false(tmp_path):
 
     file = tmp_path / "some.toml"
     file.write_text('[lock]\nrequired = "yes"\n')
-    with pytest.raises(ConfigError, match="lock.required: expected true or false"):
+    with pytest.raises(ConfigError, match=r"lock\.required: expected true or false"):
         load_config(user=False, explicit=file)
     file.write_text('[lock]\nfile = "./x.lock"\n')
     assert load_config(user=False, explicit=file).lock == {"file": str(tmp_path / "x.lock")}
