@@ -92,8 +92,8 @@ def test_drift_is_shown_with_its_class_and_exits_with_1(run):
     assert not faults("registry verify --json", json.loads(out))
     code, out, _ = run("diff", "double")
     assert code == 1
-    assert '-        "type": "integer"' in out
-    assert '+        "type": "number"' in out
+    assert '-          "type": "integer"' in out
+    assert '+          "type": "number"' in out
     assert "half" not in out
 
 
