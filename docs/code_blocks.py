@@ -67,7 +67,7 @@ def set_up(namespace: dict[str, object]) -> None:
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(home),
-        "PEGBOARD_BLOCK": "agents,mcp,memory,search,shell,skills,weather-example",  # their tools, and what they say, would be in each listing
+        "PEGBOARD_BLOCK": "agents,mcp,memory,search,shell,skills,web,weather-example",  # their tools, and what they say, would be in each listing
         "PEGBOARD_CHECKOUT": str(ROOT),
         "XDG_CACHE_HOME": str(home / ".cache"),
         "XDG_CONFIG_HOME": str(home / ".config"),

@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _MOST: Final = 40
 _OURS: Final = (
     "adapters agents anthropic bedrock chat clients commands files google guard hooks llm lock mcp memory nats "
-    "ollama openai openapi otel postgres processes search shell skills temporal torture"
+    "ollama openai openapi otel postgres processes search shell skills temporal torture web"
 )
 FIRST_PARTY: Final = frozenset(f"pegboard-{name}" for name in _OURS.split())
 

@@ -1,0 +1,182 @@
+"""HTTP within limits: clients, connections to addresses that were checked, and bodies that are read bounded."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from importlib.metadata import version
+from ipaddress import ip_address
+from ssl import SSLContext
+from typing import Any, Final
+
+import httpx2
+from attrs import frozen
+
+from pegboard.errors import PegboardError
+from pegboard_web.addresses import resolve
+from pegboard_web.settings import Network
+
+_CONNECT_SECONDS: Final = 5.0  # for one address, so that there is time for the others
+_MOST_ADDRESSES: Final = 4
+_PORTS: Final = {"http": 80, "https": 443}
+_RETRYABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class BodyError(PegboardError):
+    """The body of an answer can't be read."""
+
+
+@frozen(eq=False)
+class Answer:
+    """An answer that was read within the limits.
+
+    Attributes:
+        url: Where it comes from.
+        status: The HTTP status.
+        reason: Its words.
+        headers: By name in lower case.
+        content: The body, decompressed.
+        is_cut: Whether there is more of it than the limit.
+    """
+
+    url: httpx2.URL
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    content: bytes
+    is_cut: bool
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status says so."""
+        return 200 <= self.status < 300
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in _RETRYABLE
+
+
+class CheckedTransport(httpx2.AsyncBaseTransport):
+    """Transport that resolves a host once, checks all its addresses, and connects to one of these.
+
+    The request keeps its `Host`, and TLS the host's name, so that certificates are verified as ever.
+
+    Args:
+        inner: Sends the requests, whose URLs have addresses.
+        allowed: Networks whose addresses are allowed although they aren't global.
+    """
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, allowed: Sequence[Network]) -> None:
+        self._inner = inner
+        self._allowed = allowed
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Sends a request.
+
+        Raises:
+            ToolError: An address of the host isn't allowed.
+            httpx2.ConnectError: No connection could be made to any of them.
+        """
+        host = request.url.raw_host.decode("ascii")
+        port = request.url.port or _PORTS[request.url.scheme]
+        addresses = await resolve(host, port, self._allowed)
+        *others, last = addresses[:_MOST_ADDRESSES]
+        for address in others:
+            try:
+                return await self._inner.handle_async_request(_aimed(request, host, address))
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                continue
+        return await self._inner.handle_async_request(_aimed(request, host, last))
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._inner.aclose()
+
+
+def _aimed(request: httpx2.Request, host: str, address: str) -> httpx2.Request:
+    """A request to an address of its host."""
+    extensions = dict(request.extensions)
+    if not _is_address(host):
+        extensions["sni_hostname"] = host.removesuffix(".")
+    url = request.url.copy_with(host=address)
+    return httpx2.Request(request.method, url, headers=request.headers, stream=request.stream, extensions=extensions)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def page_client(allowed: Sequence[Network], proxy: str | None) -> httpx2.AsyncClient:
+    """A client for one page, whose connections go to addresses that were checked."""
+    return _client(CheckedTransport(_transport(proxy), allowed))
+
+
+def service_client(proxy: str | None) -> httpx2.AsyncClient:
+    """A client for one request to a service that the user has chosen."""
+    return _client(_transport(proxy))
+
+
+def _client(transport: httpx2.AsyncBaseTransport) -> httpx2.AsyncClient:
+    """One for a single call: kept connections would only work in one event loop, and outlive it."""
+    headers = {"user-agent": _user_agent(), "accept-encoding": "gzip"}
+    no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+    timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
+    return httpx2.AsyncClient(
+        transport=transport, headers=headers, timeout=timeout, cookies=no_cookies, trust_env=False
+    )
+
+
+def _transport(proxy: str | None) -> httpx2.AsyncHTTPTransport:
+    return httpx2.AsyncHTTPTransport(verify=_tls(), proxy=proxy)
+
+
+@cache
+def _user_agent() -> str:
+    return f"pegboard-web/{version('pegboard-web')}"
+
+
+@cache
+def _tls() -> SSLContext:
+    """One for all clients, as making it takes long."""
+    return httpx2.create_ssl_context()
+
+
+async def read_answer(response: httpx2.Response, most: int) -> Answer:
+    """Reads an answer, up to so many bytes of its decompressed body.
+
+    Raises:
+        BodyError: The body is damaged, or compressed in a way that the request ruled out.
+        httpx2.HTTPError: The connection was lost.
+    """
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    encoding = headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity", "gzip", "x-gzip"):
+        raise BodyError(f"it is compressed as {encoding!r:.40}, which the request ruled out")
+    unzip = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding.endswith("gzip") else None
+    content, read = bytearray(), 0
+    async for part in response.aiter_raw():
+        read += len(part)
+        content += part if unzip is None else _unzipped(unzip, part, most + 1 - len(content))
+        if max(read, len(content)) > most:  # also of what is empty once it is decompressed
+            break
+    is_cut = max(read, len(content)) > most
+    if unzip is not None and read and not is_cut and not unzip.eof:
+        raise BodyError("its compressed data ends too early")
+    return Answer(
+        response.request.url, response.status_code, response.reason_phrase, headers, bytes(content[:most]), is_cut
+    )
+
+
+def _unzipped(unzip: Any, part: bytes, most: int) -> bytes:
+    """At most so many bytes more; what is left over then isn't needed, as the limit is exceeded."""
+    try:
+        return b"" if unzip.eof else unzip.decompress(part, most)
+    except zlib.error as error:
+        raise BodyError("its compressed data is damaged") from error

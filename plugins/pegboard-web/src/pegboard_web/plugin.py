@@ -1,0 +1,57 @@
+"""The plugin's hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pegboard import hookimpl
+from pegboard_web.settings import Settings, read_settings
+
+_FIXES: Final = {
+    "url": "Set plugins.web.search.url to the address of your SearXNG.",
+    "key": 'Set plugins.web.search.key to { env = "NAME" } or { keyring = "NAME" }, and store the key there.',
+}
+
+
+class Plugin:
+    """The plugin, with its settings.
+
+    Args:
+        settings: `[plugins.web]`, see `Settings`.
+
+    Raises:
+        ValueError: A setting is unknown or wrong.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.settings: Settings = read_settings(settings)
+
+    @hookimpl
+    def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
+        """Registers `web_fetch`, and `web_search` if there is a backend.
+
+        Args:
+            register: Registers a tool.
+        """
+        from pegboard_web.tools import WebFetch, WebSearch
+
+        register(WebFetch(self.settings))
+        if self.settings.search and self.settings.search.lacks is None:
+            from pegboard_web.backends import ServiceBackend
+
+            register(WebSearch(ServiceBackend(self.settings.search)))
+
+    @hookimpl
+    def pegboard_diagnose(self, report: Callable[[str, str], None]) -> None:
+        """Reports why `web_search` isn't offered.
+
+        Args:
+            report: Takes a problem, and what to do about it.
+        """
+        search = self.settings.search
+        if search is None:
+            fix = "Set plugins.web.search.backend to searxng, brave or tavily; or plugins.web.search = false."
+            report("web_search isn't offered: no search backend is set.", fix)
+        elif search and search.lacks is not None:
+            report(f"web_search isn't offered: {search.backend} needs a {search.lacks}.", _FIXES[search.lacks])

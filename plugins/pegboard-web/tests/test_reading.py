@@ -1,0 +1,137 @@
+"""What pages contain: their type by their bytes, charsets, HTML as Markdown."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pegboard import FileContent, ImageContent
+from pegboard_web.markdown import to_markdown
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+URL = "https://example.com/docs/page"
+
+
+def test_text_and_json_stay_as_they_are(web, server):
+    text = '{"a": [1, 2],\n "b": "<p>&amp;</p>"}'
+    for kind in ("application/json", "text/plain", "text/csv", "application/ld+json", "text/markdown", "image/svg+xml"):
+        assert web.body_of(web.fetch(server.page("/a", text, kind))) == text, kind
+
+
+@pytest.mark.parametrize(
+    "kind", ["image/png", "text/html", "text/plain", "application/octet-stream", "application/pdf"]
+)
+def test_an_image_is_one_whatever_it_is_called(web, server, kind):
+    result = web.fetch(server.page("/a", PNG, kind))
+    note, image = result.content
+    assert image == ImageContent(PNG, "image/png")
+    assert "Others made it" in note.text
+
+
+def test_a_pdf_is_a_file(web, server):
+    url = server.page("/a", b"%PDF-1.7 x", "text/html")
+    assert web.fetch(url).content[1] == FileContent(url, b"%PDF-1.7 x", "application/pdf")
+
+
+@pytest.mark.parametrize("content", [PNG, b"%PDF-1.7"])
+def test_an_image_or_pdf_beyond_the_limit_is_refused(web, server, content):
+    result = web.fetch(server.page("/a", content + bytes(5_000)), most_bytes=1_000)
+    assert result.is_error
+    assert "which is the limit" in result.text
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"PK\3\4" + bytes(50), "text/html"),
+        (b"\x7fELF\0\1", "text/plain"),
+        (bytes(9), ""),
+        (b"RIFF....AVI ", "video/avi"),
+    ],
+)
+def test_other_files_are_refused(web, server, content, kind):
+    result = web.fetch(server.page("/a", content, kind))
+    assert result.is_error
+    assert "which can't be shown" in result.text
+
+
+def test_html_that_is_called_an_image_is_read(web, server):
+    assert web.body_of(web.fetch(server.page("/a", "<!doctype html><p>words", "image/png"))) == "words"
+
+
+def test_bytes_of_no_type_are_text_if_they_are_utf8(web, server):
+    assert web.body_of(web.fetch(server.page("/a", "wörds", "application/octet-stream"))) == "wörds"
+    assert web.fetch(server.page("/a", b"w\xf6rds\1", "application/octet-stream")).is_error
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ("wörds".encode(), "text/plain"),
+        ("wörds".encode("latin-1"), "text/plain"),
+        ("wörds".encode("latin-1"), "text/html; charset=iso-8859-1"),
+        ("wörds".encode("utf-16"), "text/plain"),
+        ('<meta charset="koi8-r"><p>слова'.encode("koi8-r"), "text/html"),
+        ('<meta charset="utf-16"><p>wörds'.encode(), "text/html"),
+        ('<meta charset="nothing"><p>wörds'.encode(), "text/html"),
+        ("wörds".encode(), "text/plain; charset=none"),
+    ],
+)
+def test_charsets(web, server, content, kind):
+    assert web.body_of(web.fetch(server.page("/a", content, kind))) in ("wörds", "слова")
+
+
+def test_a_text_that_is_cut_within_a_letter_stays_utf8(web, server):
+    assert web.body_of(web.fetch(server.page("/a", "ö" * 100, "text/plain"), most_bytes=51)) == "ö" * 25 + "\\u{fffd}"
+
+
+# Markdown -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("html", "wanted"),
+    [
+        ("<h2>A</h2><p>b<p>c", "## A\n\nb\n\nc"),
+        ("<ul><li>a<ul><li>b</ul></ul>", "- a\n  - b"),
+        (
+            "<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>",
+            "| a | b |\n| --- | --- |\n| 1 | 2 |",
+        ),
+        ("<pre><code>x = 1\ny</code></pre>", "```\nx = 1\ny\n```"),
+        ("<a href=../b>c</a> <a href='//d.example/e'>f</a>", "[c](https://example.com/b) [f](https://d.example/e)"),
+        ("<a href='javascript:alert(1)'>a</a> <a href='http://[::1'>b</a>", "a b"),
+        (
+            "<img alt=a src=b.png> <img alt=c src='data:image/png;base64,AAAA'>",
+            "![a](https://example.com/docs/b.png) ![c]()",
+        ),
+        ("<base href='https://e.example/f/'><a href=g>h</a>", "[h](https://e.example/f/g)"),
+        ("a<script>b</script><style>c</style><!-- d --><template>e</template><noscript>f</noscript>", "a"),
+        ("<nav>a</nav><main>b</main><footer>c</footer><button>d</button>", "b"),
+        ("a<p hidden>b<p style='DISPLAY : none'>c</p><div style='x:y;visibility:hidden'><b hidden>d</b></div>", "a"),
+        ("<p>a</p>\n\n<div> \n </div>\n\n<div></div><p>b</p>", "a\n\nb"),
+        ("", ""),
+    ],
+)
+def test_markdown(html, wanted):
+    assert to_markdown(html, URL)[1] == wanted
+
+
+def test_the_title_is_one_line():
+    assert to_markdown("<title>a\n b</title><svg><title>c</title></svg>", URL)[0] == "a b"
+
+
+def test_a_page_that_is_nested_too_deep_is_read_as_words():
+    assert to_markdown("<div>" * 1_200 + "<p>words</p>", URL)[1].split() == ["words"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<b>", "</b>", "<p", "<a href='", "'>", "<ul><li>", "<table><tr><td>", "x", "&#x0;", "<!--", "]]>", "\0"]
+        )
+    )
+)
+def test_no_page_is_too_broken(parts):
+    title, text = to_markdown("".join(parts), URL)
+    assert isinstance(title + text, str)
