@@ -4,6 +4,7 @@ import asyncio
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import attrs
 import pytest
@@ -23,6 +24,7 @@ from pegboard import (
     ToolResult,
     tool,
 )
+from pegboard.callbacks import nonblocking
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.state import CallSnapshot, CallState, Runtime, Settings
 from pegboard.errors import OperationError
@@ -512,6 +514,29 @@ def test_an_operation_that_is_given_up_passes_the_after_callbacks(registry, seen
     registry._dispatcher.operations.most = 1
     ordered(registry, "1")
     assert [each[0] for each in seen if "never completed" in each[-1]] == ["0"]
+
+
+@pytest.mark.parametrize("early", [False, True])
+async def test_a_result_that_is_forgotten_is_an_event_and_no_result(early):
+    registry, events, end = ToolRegistry(), [], asyncio.Event()
+    registry.add_callback("observe", nonblocking(partial(list.append, events)))
+
+    @registry.register
+    @tool
+    async def start(context: ToolContext) -> str:
+        """Start something."""
+        return context.background(end.wait())
+
+    operation = (await registry.call("start")).text
+    if early:
+        registry.operations.forget(operation)
+    end.set()
+    while registry.operations.pending:  # noqa: ASYNC110  what ends it emits no event
+        await asyncio.sleep(0)
+    registry.operations.forget(operation)
+    assert registry.operations.take() == ()
+    await registry.aclose()  # which delivers the events
+    assert [type(event) for event in events].count(CallCompleted) == 2
 
 
 async def later_step():

@@ -192,6 +192,7 @@ class Asking(Asked):
                 covered=covered,
                 grants=state.runtime.grants,
                 seconds=settings.limits.approval_timeout,
+                until=settings.ask_until,
             )
         emit(state, ApprovalAnswered, request=request.id, answer=answer.to_json()["answer"])
         return answer, shown

@@ -118,6 +118,7 @@ class Operations:
     revive: Callable[[StoredCall], CallState] | None = None  # makes the state of a call of another process
     _pending: dict[str, tuple[Operation, CallState]] = field(factory=dict[str, tuple[Operation, CallState]], init=False)
     _completed: OrderedDict[str, Completion] = field(factory=OrderedDict[str, Completion], init=False)
+    _forgotten: set[str] = field(factory=set[str], init=False)
     _by_call: WeakKeyDictionary[CallState, str] = field(factory=WeakKeyDictionary[CallState, str], init=False)
     _tasks: set[asyncio.Task[Completion]] = field(factory=set["asyncio.Task[Completion]"], init=False)
     _publishing: set[asyncio.Task[None]] = field(factory=set["asyncio.Task[None]"], init=False)  # never cancelled
@@ -271,6 +272,16 @@ class Operations:
         store = self.find_store()
         return completed if store is None else (*completed, *read_completions(store.take(session, calls, users)))
 
+    def forget(self, operation: str) -> None:
+        """Drops the final result of background work, now or when it ends: whoever waits for it has it already.
+
+        The event of its end is still emitted. A result that is in an `OperationStore` already stays there.
+        """
+        with self._lock:
+            if operation in self._pending:
+                self._forgotten.add(operation)
+            self._completed.pop(operation, None)
+
     async def aclose(self, seconds: float = 5.0) -> None:
         """Cancels background work and waits `seconds` for its end; its result is `aborted`."""
         loop, here = asyncio.get_running_loop(), set[asyncio.Task[Completion]]()
@@ -345,7 +356,10 @@ class Operations:
 
     def _complete(self, state: CallState, completion: Completion) -> Completion:
         with self._lock:
-            self._completed[completion.operation.id] = completion
+            if completion.operation.id in self._forgotten:
+                self._forgotten.discard(completion.operation.id)
+            else:
+                self._completed[completion.operation.id] = completion
             while len(self._completed) > self.most:
                 self._completed.popitem(last=False)
         self._announce(state, completion)

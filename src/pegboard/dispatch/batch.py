@@ -30,6 +30,8 @@ from pegboard.tools.content import ToolResult
 from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.tools.spec import ResultLimits
@@ -87,6 +89,8 @@ class CallOptions(TypedDict, total=False):
 
     Attributes:
         approver: The approver, instead of the registry's.
+        ask_until: Once it is done, nobody is asked: calls that need an answer, or wait for one, stay pending, as if the
+            approver had answered `Later()`.
         permissions: The permissions, instead of the registry's.
         max_concurrency: Calls that run at once.
         sequential: Whether each call waits for the previous one.
@@ -97,6 +101,7 @@ class CallOptions(TypedDict, total=False):
     """
 
     approver: AnyApprover | None
+    ask_until: Future[None] | None
     permissions: Permissions | None
     max_concurrency: int | None
     sequential: bool

@@ -340,7 +340,7 @@ def _without_conflicts(
 
 def _with_options(settings: Settings, options: BatchOptions) -> Settings:
     """The settings with the options of one batch."""
-    names, given = ("approver", "instructions"), options.items()
+    names, given = ("approver", "ask_until", "instructions"), options.items()
     changes: dict[str, Any] = {name: value for name, value in given if name in names and value is not None}
     if (longest := options.get("timeout")) != settings.longest:
         changes["longest"] = longest

@@ -7,7 +7,8 @@ import os
 import threading
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice, takewhile
 from operator import attrgetter
 from typing import Any, Final, Protocol
@@ -260,8 +261,8 @@ class LockManager:
     waiting call reserves the earlier ones, but holds none, so that calls that aren't nested never deadlock.
 
     The locks are reentrant: a nested call, from inside a tool, has its callers' locks and slots, and takes no slot of
-    the batch or the registry. Its place in queues is that of its outermost caller, and it overtakes calls that only
-    have reservations. While a shared caller has nested calls, it releases the global lock, so that two callers can
+    its callers' batch or the registry. Its place in queues is that of its outermost caller, and it overtakes calls that
+    only have reservations. While a shared caller has nested calls, it releases the global lock, so that two callers can
     each call an exclusive tool. Any other deadlock of nested calls ends with their time limits.
 
     Args:
@@ -326,7 +327,7 @@ class LockManager:
 
         Args:
             request: The call's lock request.
-            slots: The slots of its batch, or `None`. A nested call takes none.
+            slots: The slots of its batch, or `None`. A nested call takes none that its callers hold.
             parent: The handle of the calling tool, for a nested call; ignored once that is released.
         """
         loop = asyncio.get_running_loop()
@@ -340,11 +341,8 @@ class LockManager:
                 handle = LockHandle(self, arrival)
                 handle.reached, handle.is_shared = 0, not request.exclusive and request.key is None
                 if parent is not None and not parent.is_released:
-                    handle.parent, handle.order = parent, (parent.order[0], arrival)
-                    parent.children += 1
-                    if parent.children == 1 and parent.is_shared:
-                        parent.steps[self._everything] = 0
-                        self._everything.used -= 1
+                    handle.order = parent.order[0], arrival
+                    self._add_child(parent, handle)
                 handle.steps = dict(self._steps(handle, request, slots))
                 if not self._advance(handle):
                     handle.future = loop.create_future()
@@ -360,6 +358,19 @@ class LockManager:
                 handle.release()
             raise
         return handle
+
+    @contextmanager
+    def lend(self, handle: LockHandle) -> Generator[None]:
+        """A context in which a shared call doesn't hold the global lock, as if it had a nested call that needs none."""
+        with self._lock:
+            nested = LockHandle(self, handle.order[0])
+            self._add_child(handle, nested)
+            self._serve(self._everything)
+        self._settle()
+        try:
+            yield
+        finally:
+            nested.release()
 
     def _settle(self) -> None:
         """Processes queued releases.
@@ -385,10 +396,18 @@ class LockManager:
         handle.steps[self._everything] = 1
         self._everything.used += 1
 
+    def _add_child(self, parent: LockHandle, handle: LockHandle) -> None:
+        """Adds a nested call; while a shared caller has some, it doesn't hold the global lock."""
+        handle.parent = parent
+        parent.children += 1
+        if parent.children == 1 and parent.is_shared:
+            parent.steps[self._everything] = 0
+            self._everything.used -= 1
+
     def _steps(
         self, handle: LockHandle, request: LockRequest, slots: Semaphore | None
     ) -> Iterator[tuple[Semaphore, int]]:
-        if slots is not None and handle.parent is None:
+        if slots is not None and not handle.inherited(slots):
             yield slots, 1
         yield self._everything, _ALL if request.exclusive else 1
         if request.key is not None:

@@ -62,6 +62,14 @@ def lock_of(state: CallState) -> LockHandle | None:
     return (state.running and state.running.lock) or state.runtime.locks.handle_of(state)
 
 
+def enclosing_lock(state: CallState) -> LockHandle | None:
+    """The handle of the innermost enclosing call of the same registry; `None` if that holds no locks, or has ended."""
+    call = state.enclosing
+    while call is not None and call.runtime is not state.runtime:
+        call = call.enclosing
+    return None if call is None else lock_of(call)
+
+
 async def acquire(state: CallState, tool: Tool) -> None:
     """Acquires the call's locks: after conflicting earlier calls of its batch, and then within its time limit.
 

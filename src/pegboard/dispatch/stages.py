@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache, partial
 from inspect import iscoroutine
@@ -17,7 +18,7 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, validate
 from pegboard.dispatch.results import failure_result, hold_to_limits, quick_result, shape
 from pegboard.dispatch.run import attach, run_locked, start
-from pegboard.dispatch.running import count_nested, lock_of, lock_request_of, paused_deadlines
+from pegboard.dispatch.running import count_nested, enclosing_lock, lock_of, lock_request_of, paused_deadlines
 from pegboard.dispatch.state import NO_ARGUMENTS, BatchPosition, CallSnapshot, CallState, Settings, needs_asking
 from pegboard.errors import CallStoppedError, ToolError, log_failure
 from pegboard.timeout import cancels_the_call, running_task
@@ -69,6 +70,8 @@ def state_of(
     """The state of a call at this position of a batch."""
     state = state_for(call.name, call.arguments, call.id, context, snapshot, settings)
     state.replace(call)
+    if state.enclosing is not None and (parent := enclosing_lock(state)) is not None:
+        position = attrs.evolve(position, parent=parent)
     state.position = position
     return state
 
@@ -117,6 +120,7 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
         outer = enclosing_call.get()
         if outer is not None and state.enclosing is None:
             state.enclosing, state.depth = outer, max(state.depth, outer.depth + 1)
+            state.position = BatchPosition(parent=enclosing_lock(state))
         enclosing_call.set(state)
         emit = settings.emit
         if emit is not None:
@@ -533,7 +537,8 @@ class DispatchHost:
         """The batch options that apply the call's own restrictions to calls that its tool makes."""
         settings = _state_of(context).settings
         own_rules = settings.current.permissions if settings.current.are_own else None
-        given = {"approver": settings.approver, "permissions": own_rules, "timeout": settings.longest}
+        given = {"approver": settings.approver, "ask_until": settings.ask_until}
+        given |= {"permissions": own_rules, "timeout": settings.longest}
         return {name: value for name, value in given.items() if value is not None}
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
@@ -559,6 +564,14 @@ class DispatchHost:
             text = f"{name} was not run: its approval comes later, and a nested call can't wait for that."
             return ToolResult.error("denied", text)
         return inner.result
+
+    @contextmanager
+    def unlocked(self, context: ToolContext) -> Generator[None]:
+        """A context in which the call doesn't keep exclusive calls from running."""
+        state = _state_of(context)
+        lock = lock_of(state)
+        with nullcontext() if lock is None else state.runtime.locks.lend(lock):
+            yield
 
     def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
         """Starts background work, which continues after the call's first result, and returns the operation's id.

@@ -215,6 +215,7 @@ class Settings:
     limits: Limits = DEFAULT_LIMITS
     current: CurrentPermissions = field(factory=CurrentPermissions)
     approver: AnyApprover | None = None  # asks the user; `None` if that isn't possible
+    ask_until: Future[None] | None = None  # once it is done, nobody is asked: answers come later
     slots: Semaphore | None = None  # how many calls of the batch run at once; `None` is no limit
     longest: float | None = None  # upper bound in seconds on every tool's time limit; `None` is no bound
     instructions: str | None = None  # the request's instructions, for repairers

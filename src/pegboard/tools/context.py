@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar
@@ -314,7 +315,7 @@ class ToolContext:
     def inherited(self) -> Mapping[str, Any]:
         """The options to pass to batches and turns that this call runs: `run_turn(..., **context.inherited())`.
 
-        The approver, and the permissions and time limit of its batch, if set.
+        The approver and until when it is asked, and the permissions and time limit of its batch, if set.
         """
         return {} if self.host is None else self.host.inherited(self)
 
@@ -344,6 +345,14 @@ class ToolContext:
         from pegboard.tools.portal import run_in_background
 
         return run_in_background(work)
+
+    def unlocked(self) -> AbstractContextManager[None]:
+        """A `with` block in which this call waits for other calls, and doesn't keep exclusive ones from running.
+
+        A call that is exclusive itself, or has a key, keeps that.
+        """
+        unlock = getattr(self.host, "unlocked", None)
+        return nullcontext() if unlock is None else unlock(self)
 
     def provides(self, kind: Kind[Any]) -> bool:
         """Whether the host provides a service of this type."""

@@ -86,8 +86,8 @@ StartEarly: TypeAlias = "bool | Callable[[ToolCall, Tool], bool]"
 class TurnOptions(CallOptions, total=False):
     """Options of a turn, all optional.
 
-    Those of its calls are as in `BatchOptions`: `approver`, `permissions`, `max_concurrency`, `sequential`,
-    `on_steering`, `timeout`, `results`.
+    Those of its calls are as in `BatchOptions`: `approver`, `ask_until`, `permissions`, `max_concurrency`,
+    `sequential`, `on_steering`, `timeout`, `results`.
 
     Attributes:
         limits: The limits of the turn.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -42,14 +42,14 @@ def put(shared, request, context, **options):
     return runtime.approvals.ask(request, context, approvers, **facts | options)
 
 
-def asked(approver, request=None, **options):
+def asked(approver, request=None, until=None, **options):
     """The result of one request; checks that it leaves nothing behind."""
     shared = shared_by_calls(approver, **options)
 
     async def main():
         before = asyncio.all_tasks()
         try:
-            return await put(shared, request or a_request(), context())
+            return await put(shared, request or a_request(), context(), until=until)
         finally:
             assert asyncio.all_tasks() == before
             assert shared[0].runtime.approvals._entries == {}
@@ -112,6 +112,22 @@ class Plain:
 def test_the_protocol_is_the_method():
     assert isinstance(Plain(), Approver)
     assert not isinstance(Plain().approve, Approver)
+
+
+def test_once_nobody_is_to_be_asked_any_more_the_answer_comes_later():
+    asked_about, until = [], Future()
+
+    async def approver(request, _context):
+        asked_about.append(request)
+        until.set_result(None)
+        await asyncio.Event().wait()
+
+    answer, _ = asked(approver, until=until)
+    assert (answer, len(asked_about)) == (Later(), 1)
+    assert asked(approver, until=until)[0] == Later()
+    assert len(asked_about) == 1
+    with pytest.raises(CallError, match="there is no approver"):
+        asked(None, until=until)
 
 
 @pytest.mark.parametrize("answer", [Once(), Once(7), Always(), Reject("no"), Later()])

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import Future
 
 import pytest
 from attrs import evolve
@@ -206,6 +207,32 @@ def test_options_of_a_batch_are_inherited_by_nested_calls():
     asyncio.run(registry.dispatch([ToolCall("look")]))
     asyncio.run(registry.dispatch([ToolCall("look")], permissions=rules, timeout=5))
     assert seen == [{"approver": ask_later}, {"approver": ask_later, "permissions": rules, "timeout": 5}]
+
+
+def test_a_batch_asks_nobody_once_its_time_to_ask_is_over():
+    """What waits for an answer then stays pending, and so does what needs one later, also inside a call."""
+    until, asked = Future(), []
+
+    async def approver(request, _context):
+        asked.append(request.call.name)
+        until.set_result(None)
+        await asyncio.Event().wait()
+
+    @tool
+    async def outer(context: ToolContext) -> str:
+        """Runs calls."""
+        given = await registry.dispatch([ToolCall("delete", {"path": "b"}, "1")], **context.inherited())
+        return given.results[0].kind
+
+    registry = ToolRegistry(approver=approver)
+    registry.register(delete, outer)
+    calls = [ToolCall("delete", {"path": "a"}, "1"), ToolCall("outer", {}, "2")]
+    outcome = asyncio.run(registry.dispatch(calls, context=ANN, ask_until=until, sequential=False))
+    assert [result.text for result in outcome.results][1] == "confirmation_required"
+    (pending,) = outcome.pending
+    assert pending.call.id == "1"
+    resumed = asyncio.run(registry.resume(outcome.pending, {pending.id: Once()}, context=ANN))
+    assert resumed.results[0].text == "deleted a"
 
 
 class Clock(asyncio.SelectorEventLoop):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from threading import Lock, RLock
 from types import MethodType
@@ -203,6 +204,7 @@ class ApprovalQueue:
         covered: Callable[[], bool | Awaitable[bool]],
         grants: Grants,
         seconds: float | None,
+        until: Future[None] | None = None,
     ) -> tuple[Answer, ApprovalRequest]:
         """Asks a person about a request; returns the answer, and the request as the person saw it, with its preview.
 
@@ -217,6 +219,7 @@ class ApprovalQueue:
             grants: Gets the rules of an "always" answer.
             seconds: How long a person may take: from when the request arrives, or from the last answer of an approver
                 that gets one request at a time.
+            until: Once it is done, the answer is `Later()`, unless there is one or no approver.
 
         Raises:
             CallError: `denied`: there is no approver, no answer in time, or the approver failed.
@@ -227,6 +230,8 @@ class ApprovalQueue:
         try:
             if await entry.is_covered():
                 return Once(), request
+            if until is not None and approvers:
+                until.add_done_callback(lambda _: self._settle(entry, Later()) and settle_from_thread(entry.settled))
             asking = entry.loop.create_task(self._ask_all(entry, approvers))
             outcome = await entry.wait(seconds)
         finally:
