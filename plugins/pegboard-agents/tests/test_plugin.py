@@ -72,12 +72,42 @@ def test_without_a_predicate_it_has_no_tools_of_this_plugin():
         ({"agents": {"scout": {"instruction": "x"}}}, "agents.scout.instruction: unknown key. Did you mean"),
         ({"agents": {"scout": {"depth": 0}}}, "depth must be at least 1"),
         ({"agents": {"a b": {}}}, "a b"),
+        ({"workflows": {"all": {}}}, "workflows.all: needs one of sequence, parallel and loop"),
+        ({"workflows": {"all": {"sequence": ["a"], "loop": ["a"]}}}, "needs one of sequence, parallel and loop"),
+        ({"agents": {"a": {}}, "workflows": {"a": {"loop": ["a"]}}}, "needs another name: an agent has this one"),
+        ({"agents": {"a": {}}, "workflows": {"all": {"loop": ["a"]}}}, "all.max_rounds: is required for a loop"),
+        ({"agents": {"a": {}}, "workflows": {"b": {"sequence": ["a"], "max_rounds": 1}}}, "max_rounds: is required"),
+        ({"agents": {"abc": {}}, "workflows": {"b": {"sequence": ["abd"]}}}, "no agent 'abd' in the settings. Did you"),
+        ({"background": {"agents": ["a"]}}, "background.agents: there is no agent 'a'"),
+        ({"background": {}}, "agents must have names that differ"),
     ],
 )
 def test_what_is_wrong_with_the_settings_is_named_and_the_tools_are_there(settings, wrong):
     registry, record = make_registry(settings)
     assert (record.status, wrong in record.cause) == ("partial", True)
     assert registry.get("ask_user").name == "ask_user"
+
+
+@pytest.mark.parametrize("kind", ["sequence", "parallel", "loop"])
+def test_workflows_of_the_settings_run_also_in_the_background(kind):
+    loops = kind == "loop"
+    model = ScriptedModel([["It is a fig tree.", ToolCall("exit_loop", {})] if loops else "It is a fig tree."])
+    workflow = {kind: ["scout"], **({"max_rounds": 3} if loops else {})}
+    agents = {"scout": {"model": "scripted/small"}}
+    settings = {"agents": agents, "workflows": {"trip": workflow}, "background": {"keep": True}}
+    registry, record = make_registry(settings, model)
+    assert (record.status, record.cause) == ("loaded", None)
+
+    async def main():
+        names = {tool.name for tool in await registry.resolve()}
+        started = await registry.call("spawn_agent", {"agent": "trip", "request": "Look round"})
+        ids = [started.structured_content["agents"][0]["id"]]
+        return names, await registry.call("wait_agents", {"ids": ids})
+
+    names, result = asyncio.run(main())
+    assert ("exit_loop" in names, "trip" in names) == (loops, True)
+    assert result.text.endswith("It is a fig tree.")
+    assert len(model.requests) == 1
 
 
 WAITING = """

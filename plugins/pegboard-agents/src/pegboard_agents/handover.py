@@ -35,9 +35,9 @@ _VERSION: Final = 1
 
 @tool(title="Leave the loop", idempotent=True, open_world=False, read_only=True)
 def exit_loop(context: ToolContext) -> str:
-    """End your part of the work. The agent that called you, or transferred to you, continues.
+    """End your part of the work. A loop that you are in ends; else the agent that called you continues.
 
-    Call it when your work is done, or when you can't continue.
+    Call it when your work is done, or when you can't continue. An agent that transferred to you continues, too.
     """
     context.actions.escalate = True
     context.actions.skip_summarization = True

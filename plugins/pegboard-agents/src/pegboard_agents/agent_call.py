@@ -1,0 +1,176 @@
+"""`agent_tool`: an agent as a tool. A call of it that waits for an approval can be resumed later."""
+
+from __future__ import annotations
+
+import types
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+
+from attrs import Factory, define, field, frozen
+
+from pegboard import Message, Tool, ToolContext, ToolError, TypedTool
+from pegboard.json import is_object
+from pegboard_agents.agent import DEPTH, SECONDS, AgentRun, AnyAgent, Workflow, check_agent
+from pegboard_agents.run import context_for, inside, new_session, run_agent, stored_session
+
+Session: TypeAlias = Literal["fresh", "kept"]
+_TASK: Final = Annotated[str, "The complete task, with everything the agent needs: it doesn't see this conversation."]
+MOST_KEPT: Final = 200
+"""Messages of a conversation that are stored between calls."""
+
+
+def agent_tool(
+    agent: AnyAgent,
+    *,
+    takes: Any = _TASK,
+    gives: Any = str,
+    session: Session = "fresh",
+    depth: int = DEPTH,
+    **options: Any,
+) -> Tool:
+    """A tool that runs an agent, and returns its answer.
+
+    The agent has its own session, with a copy of its caller's state, except keys that begin with `_`, `temp:`,
+    `pegboard:` or `agents:`; its changes stay there. Its calls need approval as its caller's do; where an answer comes
+    later, the call of the agent is suspended, and resumed with the answer.
+
+    Args:
+        agent: An `Agent`, a workflow, or any object with `run`.
+        takes: The type of its input: the fields of a class (attrs, dataclass, TypedDict) are the tool's arguments;
+            anything else is the one argument `request`; by default a string.
+        gives: The type of its answer, from which the tool's output schema is derived; a string by default. A workflow
+            gives a string.
+        session: `"fresh"`: each call begins a conversation; `"kept"`: the next call in its caller's session continues
+            it. Its last 200 messages are stored in that session's state. A workflow's is fresh.
+        depth: How deep agents may call agents, this one included.
+        options: As `@tool` takes them; `timeout` is half an hour by default.
+
+    Raises:
+        DefinitionError: An option is unknown, or a type can't be expressed.
+        ValueError: The depth is below 1, the session is unknown, or a workflow is given what it can't have.
+        TypeError: The object's `run` can't be called, or takes unknown arguments.
+    """
+    if depth < 1 or session not in ("fresh", "kept"):
+        raise ValueError(f"depth must be at least 1 and session 'fresh' or 'kept', got {depth!r} and {session!r}")
+    check_agent(agent)
+    if isinstance(agent, Workflow) and (gives is not str or session != "fresh"):
+        raise ValueError(f"the workflow {agent.name!r} gives a string, and its session is fresh")
+    runner = _Runner(agent, takes, gives, session, depth)
+
+    async def call(_self: Any, context: ToolContext, request: Any) -> Any:
+        return await runner.call(context, request)
+
+    body = {"call": call, "name": options.pop("name", None) or agent.name}
+    body["input_schema"] = options.pop("input_schema", None)
+    made: type[TypedTool[Any, Any]] = types.new_class(
+        agent.name, (cast("Any", TypedTool)[takes, gives],), {}, lambda namespace: namespace.update(body)
+    )
+    given: dict[str, Any] = {"description": agent.description, "timeout": SECONDS, "open_world": True, **options}
+    return made().as_tool(**given)
+
+
+@define(eq=False)
+class _Runner:
+    """Handler of one agent's tool."""
+
+    agent: AnyAgent
+    takes: Any
+    gives: Any
+    session: Session
+    depth: int
+    _running: set[tuple[str | None, str]] = field(factory=set[tuple[str | None, str]], init=False)
+
+    async def call(self, context: ToolContext, request: Any) -> Any:
+        """The agent's answer.
+
+        Raises:
+            ToolError: There is none, with the reason.
+            FatalToolError: One of its tools ended the turn.
+        """
+        name, enclosing = self.agent.name, inside.get()
+        check_depth(name, enclosing, self.depth)
+        place = context.user, context.session or ""
+        keeps = self.session == "kept"
+        if keeps and place in self._running:
+            raise ToolError(
+                f"{name} was not run: it is still working on an earlier call. Call it again when that call is done."
+            )
+        if keeps:
+            self._running.add(place)
+        inside.set(enclosing + 1)
+        try:
+            return await self._answer(context, request)
+        finally:
+            inside.set(enclosing)  # a token couldn't be reset if the coroutine is closed in another context
+            if keeps:
+                self._running.discard(place)
+
+    async def _answer(self, context: ToolContext, request: Any) -> Any:
+        answer, stored = context.confirmation, None
+        if answer is not None and is_object(answer.stored) and answer.stored.get("agent") == self.agent.name:
+            stored = answer.stored
+        kept = self._conversation(context)
+        session = stored_session(stored) or kept.session
+        result = await run_agent(
+            AgentRun(
+                agent=self.agent,
+                call=context,
+                context=context_for(self.agent, context.request, session, context.request.state),
+                request=request,
+                inherited=context.inherited(),
+                emit=context.emit,
+                history=tuple(kept.messages),
+                takes=self.takes,
+                gives=self.gives,
+                stored=stored,
+                answer=answer,
+            )
+        )
+        if (waits := result.suspension) is not None:
+            context.suspend(waits.hint, waits.payload, stored=dict(waits.stored), request=waits.request)
+        if (outcome := result.outcome) is not None:
+            if self.session == "kept":
+                self._keep(context, session, outcome.messages)
+            facts = {"rounds": outcome.rounds, "calls": outcome.calls, "usage": outcome.usage.to_json()}
+            context.metadata(f"{self.agent.name}: {outcome.ended}", **facts)
+        elif isinstance(self.agent, Workflow):
+            context.metadata(f"{self.agent.name}: {result.ended}", conflicts=list(result.conflicts))
+        return result.value(self.gives)
+
+    def _conversation(self, context: ToolContext) -> _Conversation:
+        key = f"agents:{self.agent.name}"
+        stored: Any = (context.values.get(key) or context.state.get(key)) if self.session == "kept" else None
+        try:
+            return _Conversation(str(stored["session"]), [Message.from_json(each) for each in stored["messages"]])
+        except (TypeError, KeyError, ValueError, AttributeError):  # there is none, or a host has changed it
+            return _Conversation(new_session(self.agent, context.session))
+
+    def _keep(self, context: ToolContext, session: str, messages: tuple[Message, ...]) -> None:
+        stored = {"session": session, "messages": [message.to_json() for message in last_messages(messages)]}
+        key = f"agents:{self.agent.name}"
+        context.state[key] = context.values[key] = stored
+
+
+@frozen
+class _Conversation:
+    """The session of an agent, and its messages so far."""
+
+    session: str
+    messages: list[Message] = Factory(list[Message])
+
+
+def last_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages of a conversation to store: the last 200, from a message of the user on."""
+    last = messages[-MOST_KEPT:]
+    start = next((place for place, message in enumerate(last) if message.role == "user"), len(last))
+    return last[start:]
+
+
+def check_depth(name: str, enclosing: int, depth: int) -> None:
+    """Checks that one more agent may run inside so many.
+
+    Raises:
+        ToolError: It may not.
+    """
+    if enclosing >= depth:
+        text = f"{name} was not run: agents can be nested only {depth} deep. Do the task without another agent."
+        raise ToolError(text)

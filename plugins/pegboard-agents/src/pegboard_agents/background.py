@@ -1,0 +1,368 @@
+"""`BackgroundAgent`: an agent that works beside its caller, reads new messages meanwhile, and may wait for a person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any, Final, Literal, TypeAlias
+
+from attrs import define, evolve, field, frozen
+
+from pegboard import Confirmation, Message, ToolContext, ToolError, ToolResult, Turn, TurnOutcome
+from pegboard.errors import FatalToolError, PegboardError, log_failure
+from pegboard.json import canonical_json
+from pegboard.schema.converter import JsonRecord
+from pegboard.tools import json_or_text
+from pegboard_agents.agent import SECONDS, Agent, AgentEvent, AgentResult, AgentRun, AnyAgent, Suspension
+from pegboard_agents.agent_call import last_messages
+from pegboard_agents.run import context_for, inside, run_agent
+
+GRACE_SECONDS: Final = 5.0
+"""Seconds in which an agent that is ended may complete its turn."""
+
+Status: TypeAlias = Literal["working", "waiting", "ended"]
+Owner: TypeAlias = tuple[str | None, str | None]
+root: Final[ContextVar[Owner | None]] = ContextVar("pegboard_agents_root", default=None)
+"""The user and the session at the top, in calls of agents in the background."""
+
+
+@frozen
+class StoredAgent(JsonRecord):
+    """An agent in the background as JSON.
+
+    Attributes:
+        agent: The agent's name.
+        session: Its own session.
+        messages: Its conversation; left out while it waits, as that has it.
+        answer: Its last answer, or why there is none.
+        failed: Whether that is an error.
+        waits: What it waits for, or `None`.
+        working: Whether it worked when this was written.
+    """
+
+    agent: str
+    session: str
+    messages: tuple[Message, ...] = ()
+    answer: str = ""
+    failed: bool = False
+    waits: Suspension | None = None
+    working: bool = False
+
+
+@define(eq=False)
+class BackgroundAgent:
+    """An agent that works beside its caller.
+
+    Attributes:
+        id: Its id.
+        agent: The agent.
+        owner: The user and the session of its caller: only there it can be reached.
+        session: Its own session.
+        keep: Whether it outlives its caller's turn.
+        seconds: How long it may work at a time.
+        status: Whether it works, waits for a person, or has ended.
+        turn: The id of its caller's turn, with which it ends unless it is kept; `None`: no turn.
+        root: The user and the session at the top.
+        messages: Its conversation.
+        answer: Its last answer, or why there is none.
+        failed: Whether that is an error.
+        waits: What it waits for, or `None`.
+        inbox: Messages for it that it hasn't read.
+        operation: The id of the operation that it runs as, until its result was reported; or `None`.
+        fatal: The error by which one of its tools ended the turn, until a call has raised it; or `None`.
+        changed: Done at its next change of status.
+        listener: Gets its events, as partial results of the call that started it, until that turn ends; or `None`.
+    """
+
+    id: str
+    agent: AnyAgent
+    owner: Owner
+    session: str
+    keep: bool = False
+    seconds: float = SECONDS
+    status: Status = "ended"
+    turn: str | None = None
+    root: Owner = (None, None)
+    messages: tuple[Message, ...] = ()
+    answer: str = ""
+    failed: bool = False
+    waits: Suspension | None = None
+    inbox: deque[Message] = field(factory=deque[Message])
+    operation: str | None = None
+    fatal: FatalToolError | None = None
+    changed: Future[None] = field(factory=Future[None])
+    listener: Callable[[object], None] | None = None
+    _ask_until: Future[None] = field(factory=Future[None], init=False)
+    _taken: list[Message] = field(factory=list[Message], init=False)
+    _turn: Turn | None = field(default=None, init=False)
+    _task: asyncio.Task[AgentResult] | None = field(default=None, init=False)
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
+    _stopped: str | None = field(default=None, init=False)  # why it is being ended, or `None`
+    _interrupted: bool = field(default=False, init=False)
+
+    # As data -------------------------------------------------------------------------------------------------------
+
+    def to_stored(self) -> StoredAgent:
+        """The agent as JSON data."""
+        messages = () if self.waits is not None else last_messages((*self.messages, *self.inbox))
+        facts = self.answer, self.failed, self.waits, self.status == "working"
+        return StoredAgent(self.agent.name, self.session, messages, *facts)
+
+    def restore(self, stored: StoredAgent) -> None:
+        """Takes over what another process has stored."""
+        self.messages, self.answer, self.failed, self.waits = (
+            stored.messages,
+            stored.answer,
+            stored.failed,
+            stored.waits,
+        )
+        if stored.waits is not None:
+            self.status = "waiting"
+            with suppress(PegboardError):
+                self.messages = TurnOutcome.from_json(stored.waits.stored.get("outcome")).messages
+        if stored.working:
+            self.failed = True
+            self.answer = (
+                "It was working when its process ended, so its answer is lost. Send it new input to resume it."
+            )
+
+    @property
+    def report(self) -> str:
+        """What its caller's model has to know about it."""
+        if self.status == "working":
+            return f"{self.id} is working."
+        if self.waits is not None:
+            return f"{self.id} waits for the user: {self.waits.hint}"
+        return f"{self.id} {'failed' if self.failed else 'has ended'}:\n{self.answer}"
+
+    # Control -------------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        context: ToolContext,
+        request: str | None = None,
+        *,
+        stored: Mapping[str, Any] | None = None,
+        answer: Confirmation | None = None,
+    ) -> None:
+        """Starts it for a call, beside it: with a request, what is in its inbox, or an answer to what it waits for.
+
+        Raises:
+            ToolError: There can't be background work here.
+            CallError: `limit`: there is too much of it.
+        """
+        inherited, self._ask_until = dict(context.inherited()), Future()
+        if (outer := inherited.get("ask_until")) is not None:
+            outer.add_done_callback(self._postpone)
+        call = ToolContext(context.request, context.call_id, context.tool, {}, context.services)
+        call.offered = context.offered
+        options: dict[str, Any] = {"ask_until": self._ask_until}
+        if isinstance(self.agent, Agent):
+            options |= {"steering": self._take_inbox, "on_steering": "finish"}
+        run = AgentRun(
+            agent=self.agent,
+            call=call,
+            context=context_for(self.agent, context.request, self.session, context.request.state),
+            request=request,
+            inherited=inherited,
+            emit=self._emit,
+            history=self.messages,
+            stored=stored,
+            answer=answer,
+            options=options,
+            on_turn=self._set_turn,
+        )
+        run = self._next(run) if request is None and stored is None else run
+        before = self.status, self.turn, self.listener, self._stopped
+        self.turn, self.listener, self._stopped, self._interrupted = context.invocation, context.listener, None, False
+        self.status, self.waits, self._task = "working", None, None
+        try:
+            self.operation = context.background(self._work(run, inside.get() + 1))
+        except LookupError as error:
+            self.status, self.turn, self.listener, self._stopped = before
+            text = f"{self.agent.name} was not run: agents can't run in the background here. Do the task yourself."
+            raise ToolError(text) from error
+        except BaseException:
+            self.status, self.turn, self.listener, self._stopped = before
+            raise
+
+    def send(self, context: ToolContext, text: str, *, interrupt: bool = False) -> None:
+        """Gives it a message: now, at its next request to its model, or to begin with if it doesn't work.
+
+        If it waits for a person, it reads the message after the answer; interrupting withdraws the question.
+
+        Raises:
+            ToolError, CallError: As `start`.
+        """
+        self.inbox.append(Message.user(text))
+        if self.status == "working":
+            if interrupt:
+                self._interrupted = True
+                self._call(self._interrupt)
+        elif self.status == "ended" or interrupt:
+            self.start(context)
+
+    def stop(self, reason: str) -> None:
+        """Ends it; it has ended once `changed` is done, or its status is `"ended"`. Thread-safe."""
+        if self.status == "working":
+            self._stopped = self._stopped or reason
+            self._call(self._cancel)
+        else:
+            was_waiting = self.waits is not None
+            self.waits = None
+            if was_waiting:
+                self.answer, self.failed = f"It was ended, as {reason}.", True
+            self._change("ended")
+
+    def postpone(self) -> None:
+        """Its caller's turn has ended: nobody is asked from now on, and nobody gets its events."""
+        self.listener = None
+        with suppress(InvalidStateError):
+            self._ask_until.set_result(None)
+
+    def _postpone(self, _outer: Future[None]) -> None:
+        self.postpone()
+
+    async def ended(self, seconds: float = GRACE_SECONDS) -> bool:
+        """Whether it ends within so many seconds."""
+        while self.status == "working":
+            done, _ = await asyncio.wait([asyncio.wrap_future(self.changed)], timeout=seconds)
+            if not done:
+                return False
+        return True
+
+    def _call(self, function: Callable[[], object]) -> None:
+        """Calls a function in its event loop, if it has begun."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(function)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _interrupt(self) -> None:
+        if self._turn is not None and self._turn.outcome is None:
+            self._turn.interrupt("new input")
+        else:
+            self._cancel()
+
+    def _set_turn(self, turn: Turn) -> None:
+        self._turn = turn
+
+    def _emit(self, event: AgentEvent) -> None:
+        if self.listener is not None:
+            self.listener(event.evolve(id=self.id))
+
+    def _change(self, status: Status) -> None:
+        self.status, self.listener, self._task, self._turn = status, None, None, None
+        changed, self.changed = self.changed, Future()
+        changed.set_result(None)
+
+    # Messages ------------------------------------------------------------------------------------------------------
+
+    def _take_inbox(self) -> list[Message]:
+        """The messages that it hasn't read, for its turn."""
+        messages = list[Message]()
+        while self.inbox:
+            messages.append(self.inbox.popleft())
+        self._taken += messages
+        return messages
+
+    def _next(self, run: AgentRun) -> AgentRun:
+        """A run with what is in the inbox."""
+        messages = tuple(self._take_inbox())
+        self._taken = []
+        if isinstance(self.agent, Agent):
+            return evolve(run, history=(*self.messages, *messages), request=None, stored=None, answer=None)
+        text = "\n\n".join(each.text for each in messages) or run.request
+        return evolve(run, request=text, stored=None, answer=None)
+
+    # Work ----------------------------------------------------------------------------------------------------------
+
+    async def _work(self, run: AgentRun, depth: int) -> ToolResult:
+        """Runs the agent until it has ended and read everything, or waits; returns what its caller's model reads."""
+        loop = self._loop = asyncio.get_running_loop()
+        inside.set(depth)
+        root.set(self.root)
+        due = loop.time() + self.seconds
+        try:
+            while True:
+                self._turn = None
+                task = self._task = loop.create_task(run_agent(run))
+                if self._stopped is not None:
+                    task.cancel()
+                await asyncio.wait([task], timeout=max(due - loop.time(), 0.0))
+                if not task.done():
+                    self._stopped = self._stopped or f"it took longer than {self.seconds:g} s"
+                    await self._abandon(task)
+                if not self._settle(task, run):
+                    break
+                run = self._next(run)
+        except asyncio.CancelledError:
+            self._stopped = self._stopped or "its work in the background was cancelled"
+            if self._task is not None:
+                await self._abandon(self._task)
+                self._settle(self._task, run)
+            raise
+        finally:
+            await run.call.internals.close_services()
+        more = "" if self.waits is None else "\nCall wait_agents to ask the user."
+        return ToolResult(f"{self.report}{more}")  # pyright: ignore[reportArgumentType]  converted
+
+    async def _abandon(self, task: asyncio.Task[AgentResult]) -> None:
+        task.cancel()
+        if not task.done():
+            await asyncio.wait([task], timeout=GRACE_SECONDS)
+
+    def _settle(self, task: asyncio.Task[AgentResult], run: AgentRun) -> bool:
+        """Takes over the end of a run; returns whether it goes on with what it hasn't read."""
+        outcome = None if self._turn is None else self._turn.outcome
+        if outcome is not None:
+            self.messages = outcome.messages
+        elif isinstance(self.agent, Agent) and run.stored is None:
+            self.messages = tuple(Message.user(each) if isinstance(each, str) else each for each in run.messages)
+        known = {id(each) for each in self.messages}
+        self.inbox.extendleft(reversed([each for each in self._taken if id(each) not in known]))
+        self._taken = []
+        was_interrupted, self._interrupted = self._interrupted, False
+        is_cut = was_interrupted and (outcome is None or outcome.ended == "interrupted")
+        suspension = self._take_result(task)
+        if self._stopped is None and (is_cut or (self.inbox and suspension is None)):
+            return True
+        self.waits = None if self._stopped is not None else suspension
+        self._change("ended" if self.waits is None else "waiting")
+        return False
+
+    def _take_result(self, task: asyncio.Task[AgentResult]) -> Suspension | None:
+        """Sets the answer; returns what the agent waits for instead, or `None`."""
+        self.failed = True
+        if self._stopped is not None:
+            text = "" if self._turn is None or self._turn.outcome is None else self._turn.outcome.text
+            self.answer = f"It was ended, as {self._stopped}." + (f"\nIts text so far: {text}" if text else "")
+            if task.done() and not task.cancelled():
+                task.exception()  # mark it as retrieved
+            return None
+        try:
+            result = task.result()
+            if result.suspension is not None:
+                self.failed = False
+                return result.suspension
+            value = result.value()
+            self.failed = isinstance(value, ToolResult) and value.is_error
+            text = value.text if isinstance(value, ToolResult) else value
+            self.answer = text if isinstance(text, str) else canonical_json(json_or_text(text))
+        except ToolError as error:
+            self.answer = error.text
+        except FatalToolError as error:
+            self.answer, self.fatal = f"One of its tools ended the turn: {error}", error
+        except asyncio.CancelledError:
+            self.answer = "It cancelled itself."
+        except Exception as error:  # noqa: BLE001  of an agent of any kind
+            log_failure(f"the agent {self.agent.name}", error)
+            self.answer = f"It failed ({type(error).__name__})."
+        return None

@@ -1,0 +1,367 @@
+"""`background_tools`: `spawn_agent`, `send_agent_input`, `wait_agents` and `close_agent`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, Final
+from uuid import uuid4
+from weakref import WeakSet
+
+from attrs import define, field
+
+from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, ToolRegistry, ToolResult, TurnOutcome
+from pegboard.errors import log_failure
+from pegboard.json import is_object
+from pegboard_agents.agent import DEPTH, SECONDS, AnyAgent, distinct_agents
+from pegboard_agents.agent_call import check_depth
+from pegboard_agents.background import GRACE_SECONDS, BackgroundAgent, Owner, StoredAgent, root
+from pegboard_agents.run import inside, new_session
+
+MOST_AGENTS: Final = 6
+"""Agents that work, or wait for a person, at once: of one session, with those that they start themselves."""
+
+MOST_REMEMBERED: Final = 200  # agents that have ended, in this process
+MOST_STORED: Final = 20  # agents in the state of one session
+LONGEST_WAIT: Final = 3_600
+STORED: Final = "agents:id:"
+"""Prefix of the keys of a session's state that have its agents, by id."""
+
+_ID: Final = {"type": "string", "description": "Id of the agent, as spawn_agent returned it."}
+
+
+def background_tools(
+    agents: Sequence[AnyAgent],
+    *,
+    keep: bool = False,
+    most: int = MOST_AGENTS,
+    depth: int = DEPTH,
+    timeout: float = SECONDS,
+) -> tuple[Tool, ...]:
+    """Tools by which a model runs agents beside its own work: register all of them.
+
+    An agent has the rules, the working folder and the tools of the call that starts it, and a session of its own. Its
+    events are partial results of that call. It ends with its caller's turn.
+
+    Args:
+        agents: The agents, of any kind; an object's `run` can't take `call`.
+        keep: Whether they outlive their caller's turn, and end at their time limit or with the registry. After that
+            turn nobody is asked: an agent that has to ask waits until a later turn calls `wait_agents`.
+        most: How many may work, or wait for a person, at once: of one session, with those that they start themselves.
+        depth: How deep agents may call agents, these included.
+        timeout: Seconds that an agent may work on one input, the time for approvals included.
+
+    Raises:
+        ValueError: No agents, two of one name, or a number out of range.
+        TypeError: One isn't an agent.
+    """
+    if depth < 1 or most < 1 or not (isfinite(timeout) and timeout > 0):
+        raise ValueError(f"depth, most and timeout must be above 0, got {depth!r}, {most!r} and {timeout!r}")
+    known = {agent.name: agent for agent in distinct_agents(agents)}
+    return _Background(known, keep, most, depth, timeout).tools()
+
+
+@define(eq=False)
+class _Background:
+    """The agents that some tools have started, in this process."""
+
+    agents: Mapping[str, AnyAgent]
+    keep: bool
+    most: int
+    depth: int
+    seconds: float
+    _known: dict[str, BackgroundAgent] = field(factory=dict[str, BackgroundAgent], init=False)
+    _watched: WeakSet[ToolRegistry] = field(factory=WeakSet[ToolRegistry], init=False)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools."""
+        lines = "\n".join(
+            f"- {name}: {' '.join(agent.description.split())}" if agent.description else f"- {name}"
+            for name, agent in self.agents.items()
+        )
+        who = {"type": "string", "enum": list(self.agents), "description": "Name of the agent."}
+        task = {
+            "type": "string",
+            "description": "The complete task, with everything the agent needs: it doesn't see this conversation.",
+        }
+        message = {"type": "string", "description": "The message."}
+        interrupt = {
+            "type": "boolean",
+            "description": "Set it to true to stop what the agent is doing. Otherwise it reads the message as soon as "
+            "it has finished its present step.",
+            "default": False,
+        }
+        ids = {"type": "array", "items": _ID, "minItems": 1, "maxItems": 50, "description": "Ids of the agents."}
+        wait_for = {
+            "enum": ["all", "any"],
+            "description": "all: wait until all have ended. any: wait until one has ended.",
+            "default": "all",
+        }
+        seconds = {
+            "type": "number",
+            "minimum": 0,
+            "maximum": LONGEST_WAIT,
+            "description": "How long to wait, in seconds.",
+            "default": 60,
+        }
+        lasts = "" if self.keep else " It ends with your turn."
+        return (
+            _tool(
+                "spawn_agent",
+                "Start an agent",
+                "Start an agent that works in the background, while you continue. Returns its id. Call wait_agents to "
+                f"get its answer.{lasts} Agents:\n{lines}",
+                {"agent": who, "request": task},
+                ["agent", "request"],
+                self.spawn,
+            ),
+            _tool(
+                "send_agent_input",
+                "Send a message to an agent",
+                "Send a message to an agent that you started. An agent that has ended continues its conversation, also "
+                "one of an earlier turn.",
+                {"id": _ID, "message": message, "interrupt": interrupt},
+                ["id", "message"],
+                self.send,
+            ),
+            _tool(
+                "wait_agents",
+                "Wait for agents",
+                "Wait for agents that you started. Returns the answers of those that have ended, and the state of the "
+                "others. If an agent has a question for the user, this asks it.",
+                {"ids": ids, "wait_for": wait_for, "seconds": seconds},
+                ["ids"],
+                self.wait,
+                read_only=True,
+                timeout=LONGEST_WAIT + 60,
+            ),
+            _tool(
+                "close_agent",
+                "End an agent",
+                "End an agent that you started. Returns its last answer, or what it has written so far.",
+                {"id": _ID},
+                ["id"],
+                self.close,
+                idempotent=True,
+            ),
+        )
+
+    # The tools -----------------------------------------------------------------------------------------------------
+
+    async def spawn(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """Starts an agent."""
+        agent = self.agents[arguments["agent"]]
+        check_depth(agent.name, inside.get(), self.depth)
+        owner = context.user, context.session
+        top = root.get() or (owner if context.session is not None else (context.user, context.invocation))
+        record = self._new(f"{agent.name}-{uuid4().hex[:6]}", agent, owner, new_session(agent, context.session), top)
+        self._begin(context, record)
+        record.start(context, arguments["request"])
+        self._known[record.id] = record
+        self._store(context, record)
+        text = f"{record.id} is working. Its id is {record.id}. Call wait_agents with this id to get its answer."
+        return _result(text, [record])
+
+    async def send(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """Gives an agent a message."""
+        record = self._find(context, arguments["id"])
+        status, interrupt = record.status, arguments.get("interrupt", False)
+        if status == "ended" or interrupt:
+            check_depth(record.agent.name, inside.get(), self.depth)
+        if status == "ended":
+            self._begin(context, record)
+        record.send(context, arguments["message"], interrupt=interrupt)
+        self._store(context, record)
+        if status == "waiting" and not interrupt:
+            return _result(f"{record.report}\nIt reads your message after the answer.", [record])
+        did = {"ended": "continues", "waiting": "dropped its question and continues"}.get(status, "got your message")
+        return _result(f"{record.id} {did}.", [record])
+
+    async def wait(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """Waits for agents."""
+        self._restore(context)
+        records = [self._find(context, each) for each in dict.fromkeys(arguments["ids"])]
+        notes = self._answer(context)
+        seconds, wants_any = arguments.get("seconds", 60), arguments.get("wait_for") == "any"
+        if context.remaining is not None:
+            seconds = min(seconds, max(context.remaining - 1, 0))
+        with context.unlocked():
+            await _wait_for(records, seconds, wants_any=wants_any)
+        for each in records:
+            _take_report(context, each)
+            fatal, each.fatal = each.fatal, None
+            if fatal is not None:
+                raise fatal
+        asks = next((each for each in records if each.waits is not None), None)
+        has_ended = any(each.status == "ended" for each in records)
+        if asks is not None and not (wants_any and has_ended):
+            self._suspend(context, asks, records)
+        for each in records:
+            self._store(context, each)
+        return _result("\n\n".join((*notes, *(each.report for each in records))), records)
+
+    async def close(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """Ends an agent."""
+        record = self._find(context, arguments["id"])
+        if record.status != "ended":
+            record.stop("close_agent was called")
+            with context.unlocked():
+                await record.ended()
+        _take_report(context, record)
+        self._store(context, record)
+        return _result(record.report, [record])
+
+    # Questions to the user -----------------------------------------------------------------------------------------
+
+    def _suspend(self, context: ToolContext, asks: BackgroundAgent, records: Sequence[BackgroundAgent]) -> None:
+        """Suspends the call until the question of an agent is answered."""
+        waits = asks.waits
+        assert waits is not None
+        agents = {each.id: each.to_stored().to_json() for each in records}
+        stored = {"agents": agents, "asks": asks.id, "key": waits.key}
+        hint = f"{asks.id}: {waits.hint}"
+        context.suspend(hint, waits.payload, stored=stored, request=waits.request)
+
+    def _stored(self, context: ToolContext) -> Mapping[str, Any]:
+        """What the call stored when it was suspended."""
+        answer = context.confirmation
+        return answer.stored if answer is not None and is_object(answer.stored) else {}
+
+    def _restore(self, context: ToolContext) -> None:
+        """Takes over the agents of a suspended call of another process."""
+        agents = self._stored(context).get("agents")
+        for id_, each in agents.items() if is_object(agents) else ():
+            self._remember(context, id_, each)
+
+    def _answer(self, context: ToolContext) -> list[str]:
+        """Gives an agent the answer to its question; returns notes for the model."""
+        stored, answer = self._stored(context), context.confirmation
+        if "asks" not in stored:
+            return []
+        record = self._find(context, str(stored["asks"]))
+        if record.waits is None or record.waits.key != stored.get("key"):
+            return [f"The answer of the user wasn't used: {record.id} doesn't wait for it any more."]
+        waits = record.waits
+        self._begin(context, record)
+        record.start(context, stored=waits.stored, answer=answer)
+        return []
+
+    # What is known -------------------------------------------------------------------------------------------------
+
+    def _new(self, id_: str, agent: AnyAgent, owner: Owner, session: str, top: Owner) -> BackgroundAgent:
+        return BackgroundAgent(id_, agent, owner, session, keep=self.keep, seconds=self.seconds, root=top)
+
+    def _begin(self, context: ToolContext, record: BackgroundAgent) -> None:
+        """Checks that an agent may start, and sees to it that it ends with its caller's turn.
+
+        Raises:
+            ToolError: Too many agents work.
+        """
+        busy = [each.id for each in self._known.values() if each.status != "ended" and each.root == record.root]
+        if len({*busy} - {record.id}) >= self.most:
+            text = f"{record.agent.name} was not run: {self.most} agents are working or waiting, which is the limit"
+            raise ToolError(f"{text} ({', '.join(busy)}). Wait for one, or close one.")
+        registry = context.service(ToolRegistry) if context.provides(ToolRegistry) else None
+        if registry is not None and registry not in self._watched:
+            self._watched.add(registry)
+            registry.add_callback("after_turn", self._end_turn)
+        ended = [each.id for each in self._known.values() if each.status == "ended"]
+        for id_ in ended[: max(len(ended) - MOST_REMEMBERED, 0)]:
+            del self._known[id_]
+
+    async def _end_turn(self, context: ReadonlyContext, outcome: TurnOutcome) -> None:
+        """Ends the agents of a turn that aren't kept; nobody is asked by the others any more."""
+        mine = [each for each in list(self._known.values()) if each.turn == context.invocation]
+        for each in mine:
+            each.postpone()
+        if outcome.ended in ("suspended", "pending"):
+            return  # it will be resumed
+        ending = [each for each in mine if not each.keep and each.status != "ended"]
+        for each in ending:
+            each.stop("its caller's turn ended")
+        await asyncio.gather(*(each.ended(GRACE_SECONDS + 1) for each in ending))
+
+    def _find(self, context: ToolContext, id_: str) -> BackgroundAgent:
+        """The agent of this id that the session has started.
+
+        Raises:
+            ToolError: There is none.
+        """
+        record = self._known.get(id_)
+        if record is None or record.owner != (context.user, context.session):
+            record = self._remember(context, id_, context.state.get(f"{STORED}{id_}"))
+        if record is None:
+            owner = context.user, context.session
+            own = [each.id for each in self._known.values() if each.owner == owner]
+            there_are = f"There are {', '.join(own)}." if own else "Start one with spawn_agent."
+            raise ToolError(f"There is no agent {id_!r:.80} here. {there_are}")
+        return record
+
+    def _remember(self, context: ToolContext, id_: str, stored: Any) -> BackgroundAgent | None:
+        """The agent that another process has stored, unless this one has it; `None` if it can't be read."""
+        owner = context.user, context.session
+        known = self._known.get(id_)
+        if known is not None or not is_object(stored):
+            return known if known is not None and known.owner == owner else None
+        try:
+            read = StoredAgent.from_json(stored)
+        except ValueError as error:
+            log_failure(f"reading the agent {id_:.80}", error)
+            return None
+        if (agent := self.agents.get(read.agent)) is None:
+            return None
+        record = self._known[id_] = self._new(id_, agent, owner, read.session, root.get() or owner)
+        record.restore(read)
+        return record
+
+    def _store(self, context: ToolContext, record: BackgroundAgent) -> None:
+        """Stores an agent in the session's state, so that it can be resumed in another process."""
+        key, state = f"{STORED}{record.id}", context.state
+        stored = [each for each in state if each.startswith(STORED) and each != key]
+        for each in stored[: max(len(stored) + 1 - MOST_STORED, 0)]:
+            del state[each]
+        state[key] = record.to_stored().to_json()
+
+
+async def _wait_for(records: Sequence[BackgroundAgent], seconds: float, *, wants_any: bool) -> None:
+    """Waits until none of the agents works, or one has ended, for so many seconds at most."""
+    loop = asyncio.get_running_loop()
+    due = loop.time() + seconds
+    while True:
+        working = [(each, each.changed) for each in records if each.status == "working"]
+        left = due - loop.time()
+        if not working or left <= 0 or (wants_any and any(each.status == "ended" for each in records)):
+            return
+        changes = [asyncio.wrap_future(changed) for _, changed in working]
+        await asyncio.wait(changes, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _take_report(context: ToolContext, record: BackgroundAgent) -> None:
+    """Sees to it that what this call reports of an agent isn't reported by a message as well."""
+    if record.status != "working" and record.operation is not None and context.provides(ToolRegistry):
+        context.service(ToolRegistry).operations.forget(record.operation)
+        record.operation = None
+
+
+def _result(text: str, records: Sequence[BackgroundAgent]) -> ToolResult:
+    agents = [
+        {"id": each.id, "agent": each.agent.name, "status": each.status, "isError": each.failed} for each in records
+    ]
+    return ToolResult(text, {"agents": agents})  # pyright: ignore[reportArgumentType]  converted
+
+
+def _tool(  # noqa: PLR0913, PLR0917  what each tool has
+    name: str,
+    title: str,
+    description: str,
+    properties: Mapping[str, Any],
+    required: Sequence[str],
+    handler: Any,
+    **options: Any,
+) -> Tool:
+    schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    options.setdefault("open_world", True)
+    return Tool.from_schema(
+        name, schema, handler, title=title, description=description, tags=("needs-turn",), **options
+    )

@@ -1,0 +1,356 @@
+"""Workflow agents: `SequentialAgent`, `LoopAgent` and `ParallelAgent`, which run other agents in a fixed order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final, cast
+
+import attrs
+from attrs import Attribute, define, field, frozen
+
+from pegboard import REMOVED, Actions, ToolError, ToolResult
+from pegboard.errors import FatalToolError
+from pegboard.json import canonical_json
+from pegboard.schema.converter import JsonRecord
+from pegboard.tools import json_or_text, merge_actions
+from pegboard_agents.agent import AgentEvent, AgentResult, AgentRun, AnyAgent, Suspension, Workflow
+from pegboard_agents.run import (
+    changed_state,
+    check_stored,
+    context_for,
+    new_session,
+    run_agent,
+    stored_session,
+    unreadable,
+)
+
+MOST_ROUNDS: Final = 1_000
+MOST_HEARD: Final = 200
+"""Answers of other agents that an agent of a workflow gets, the latest ones."""
+
+
+@frozen
+class StateChanges(JsonRecord):
+    """Changes of a state as JSON.
+
+    Attributes:
+        values: The changed values, by key.
+        removed: The removed keys.
+    """
+
+    values: Mapping[str, Any] = field(factory=dict[str, Any])
+    removed: tuple[str, ...] = ()
+
+    @classmethod
+    def between(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> StateChanges:
+        """The changes from one state to another."""
+        changed = changed_state(before, after)
+        values = {key: value for key, value in changed.items() if value is not REMOVED}
+        return cls(values, tuple(key for key in changed if key not in values))
+
+    @property
+    def actions(self) -> Actions:
+        """The changes as actions of a call."""
+        return Actions({**self.values, **dict.fromkeys(self.removed, REMOVED)})
+
+    def applied(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """A copy of a state with the changes."""
+        after = dict(state)
+        self.actions.apply_to(after)
+        return after
+
+
+def _text_of(result: AgentResult) -> str:
+    """The answer of an agent as text.
+
+    Raises:
+        ToolError: There is none.
+    """
+    value = result.value()
+    if isinstance(value, ToolResult):
+        if value.is_error:
+            raise ToolError(value.text)
+        return value.text
+    return value if isinstance(value, str) else canonical_json(json_or_text(value))
+
+
+def _heard(name: str, text: str) -> str:
+    return f"The agent {name} answered:\n{text}"
+
+
+def _forward(run: AgentRun, workflow: str, event: AgentEvent) -> None:
+    run.emit(AgentEvent(workflow, event))
+
+
+def _step(workflow: Workflow, run: AgentRun, agent: AnyAgent, state: Mapping[str, Any], **facts: Any) -> AgentRun:
+    """The run of one agent in the run of its workflow."""
+    session = stored_session(facts.get("stored")) or new_session(agent, run.context.session)
+    return attrs.evolve(
+        run,
+        agent=agent,
+        context=context_for(agent, run.context, session, state),
+        takes=str,
+        gives=str,
+        emit=partial(_forward, run, workflow.name),
+        request=run.text if run.request is not None else None,
+        **facts,
+    )
+
+
+def _asks(workflow: Workflow, run: AgentRun, waits: Suspension, **facts: Any) -> AgentResult:
+    """The suspended run of a workflow, one of whose agents waits for this."""
+    stored = {
+        "agent": workflow.name,
+        "digest": workflow.digest(run.takes, run.gives),
+        "session": run.context.session,
+        **facts,
+    }
+    suspension = Suspension(f"{workflow.name} asks: {waits.hint}", waits.payload, stored, waits.request)
+    return AgentResult(agent=workflow.name, ended="suspended", suspension=suspension)
+
+
+# One after the other -----------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Progress(JsonRecord):
+    """How far the agents that run one after the other have come.
+
+    Attributes:
+        place: The number of agents that have ended.
+        heard: Their answers, as the next agents get them.
+        answer: The last answer that had a text.
+        state: The changes of the state so far.
+        waiting: The stored data of the agent at `place`, if it is suspended; or `None`.
+    """
+
+    place: int = 0
+    heard: tuple[str, ...] = ()
+    answer: str = ""
+    state: StateChanges = field(factory=StateChanges)
+    waiting: Mapping[str, Any] | None = None
+
+
+@frozen(kw_only=True)
+class SequentialAgent(Workflow):
+    """Agent that runs other agents one after the other.
+
+    Each gets the request, and the answers of those before it; and their changes of the state. The last answer is this
+    agent's. If one fails, the others don't run.
+    """
+
+    in_loop: ClassVar[bool] = False
+
+    @property
+    def turns(self) -> int:
+        """How often an agent is run at most."""
+        return len(self.agents)
+
+    async def follow(self, run: AgentRun) -> AgentResult:
+        """Runs the agents, from the suspended one on.
+
+        Raises:
+            ToolError: One failed; or the stored data can't be read.
+            FatalToolError: A tool ended the turn.
+        """
+        progress, base = self._progress(run), run.context.state
+        answer = run.answer
+        while progress.place < self.turns:
+            agent, state = self.agents[progress.place % len(self.agents)], progress.state.applied(base)
+            heard = (*run.heard, *progress.heard)[-MOST_HEARD:]
+            own: dict[str, Any] = {"heard": heard, "stored": progress.waiting, "answer": answer}
+            step = _step(self, run, agent, state, in_loop=run.in_loop or self.in_loop, **own)
+            try:
+                result = await run_agent(step)
+                passed = None if result.suspension is not None else self._passed(progress, agent, result, base)
+            except ToolError as error:
+                before = f"\nThe last answer before that:\n{progress.answer}" if progress.answer else ""
+                raise ToolError(f"{self.name} ended: {error.text}{before}", retryable=error.retryable) from error
+            if result.suspension is not None:
+                progress = progress.evolve(waiting=result.suspension.stored)
+                return _asks(self, run, result.suspension, progress=progress.to_json())
+            assert passed is not None
+            progress, answer = passed, None
+            if result.ended == "escalated" and step.in_loop:
+                return self._ended(progress, base, "answered" if self.in_loop else "escalated")
+        return self._ended(progress, base, "answered")
+
+    def _progress(self, run: AgentRun) -> _Progress:
+        if run.stored is None:
+            return _Progress()
+        try:
+            return _Progress.from_json(check_stored(self, run).get("progress"))
+        except ValueError as error:
+            raise unreadable(self) from error
+
+    def _passed(self, progress: _Progress, agent: AnyAgent, result: AgentResult, base: Mapping[str, Any]) -> _Progress:
+        has_left = result.ended == "escalated" and result.outcome is not None and not result.outcome.text
+        text = "" if has_left else _text_of(result)
+        return progress.evolve(
+            place=progress.place + 1,
+            heard=(*progress.heard, _heard(agent.name, text))[-MOST_HEARD:] if text else progress.heard,
+            answer=text or progress.answer,
+            state=StateChanges.between(base, result.state),
+            waiting=None,
+        )
+
+    def _ended(self, progress: _Progress, base: Mapping[str, Any], ended: str) -> AgentResult:
+        state = progress.state.applied(base)
+        return AgentResult(agent=self.name, ended=ended, answer=progress.answer, state=state)
+
+
+def _check_rounds(_self: Any, _attribute: Attribute[Any], value: Any) -> None:
+    if type(value) is not int or not 1 <= value <= MOST_ROUNDS:
+        raise ValueError(f"max_rounds must be a whole number from 1 to {MOST_ROUNDS:,}, got {value!r:.80}")
+
+
+@frozen(kw_only=True)
+class LoopAgent(SequentialAgent):
+    """Agent that runs other agents one after the other, again and again.
+
+    It ends when an agent in it calls `exit_loop`, also one of a workflow in it; or after `max_rounds`. Its answer is
+    the last one that had a text.
+
+    Attributes:
+        max_rounds: How often it runs all agents at most, up to 1,000.
+
+    Raises:
+        ValueError: `max_rounds` isn't a number of that range.
+    """
+
+    in_loop: ClassVar[bool] = True
+    max_rounds: int = field(validator=_check_rounds)
+
+    @property
+    def turns(self) -> int:
+        """How often an agent is run at most."""
+        return len(self.agents) * self.max_rounds
+
+    def digest(self, takes: Any = None, gives: Any = str) -> str:
+        """Digest of everything that has to be unchanged when a suspended call is resumed."""
+        return f"{super().digest(takes, gives)} {self.max_rounds}"
+
+    def _ended(self, progress: _Progress, base: Mapping[str, Any], ended: str) -> AgentResult:
+        result = super()._ended(progress, base, ended)
+        if progress.place < self.turns:
+            return result
+        rounds = f"{self.max_rounds} round{'s' * (self.max_rounds > 1)}"
+        note = f"[{self.name} ended after {rounds}, which is the maximum.]"
+        return attrs.evolve(result, answer=f"{result.answer}\n\n{note}".lstrip())
+
+
+# At the same time --------------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Branch(JsonRecord):
+    """The end of one of several agents that run at the same time, or what it waits for.
+
+    Attributes:
+        answer: Its answer.
+        error: Why it failed, or `None`.
+        escalated: Whether it called `exit_loop`.
+        state: Its changes of the state.
+        waiting: What it waits for, or `None`.
+    """
+
+    answer: str = ""
+    error: str | None = None
+    escalated: bool = False
+    state: StateChanges = field(factory=StateChanges)
+    waiting: Suspension | None = None
+
+
+@define(eq=False)
+class _Branches:
+    """The agents that run at the same time, and what has become of them."""
+
+    ended: list[_Branch | None]
+    asked: int = -1  # the place of the one whose question is answered
+
+
+@frozen(kw_only=True)
+class ParallelAgent(Workflow):
+    """Agent that runs other agents at the same time, and returns all answers.
+
+    Each has a copy of the state. Their changes are merged in the order of the agents: of a value that several changed,
+    the last one's is used, and the answer names its key. If one fails, its error is part of the answer.
+    """
+
+    async def follow(self, run: AgentRun) -> AgentResult:
+        """Runs the agents, or the suspended one whose question is answered.
+
+        Raises:
+            ToolError: All failed; or the stored data can't be read.
+            FatalToolError: A tool ended the turn.
+        """
+        branches, base = self._branches(run), run.context.state
+        places = [place for place, each in enumerate(branches.ended) if each is None or place == branches.asked]
+        done = await asyncio.gather(
+            *(self._branch(run, place, branches.ended[place], base) for place in places), return_exceptions=True
+        )
+        for place, each in zip(places, done, strict=True):
+            if isinstance(each, BaseException):
+                raise each  # all others have ended
+            branches.ended[place] = each
+        ended = [each or _Branch() for each in branches.ended]
+        for place, each in enumerate(ended):
+            if each.waiting is not None:
+                written = [one.to_json() for one in ended]
+                return _asks(self, run, each.waiting, branches=written, place=place)
+        return self._together(ended, run)
+
+    def _branches(self, run: AgentRun) -> _Branches:
+        if run.stored is None:
+            return _Branches([None] * len(self.agents))
+        stored = check_stored(self, run)
+        place, listed = stored.get("place"), cast("list[Any] | None", stored.get("branches"))
+        if type(place) is not int or not isinstance(listed, list) or len(listed) != len(self.agents):
+            raise unreadable(self)
+        try:
+            return _Branches([_Branch.from_json(each) for each in listed], place)
+        except ValueError as error:
+            raise unreadable(self) from error
+
+    async def _branch(self, run: AgentRun, place: int, before: _Branch | None, base: Mapping[str, Any]) -> _Branch:
+        waits = None if before is None else before.waiting
+        own = {"stored": waits and waits.stored, "answer": None if waits is None else run.answer}
+        try:
+            result = await run_agent(_step(self, run, self.agents[place], base, **own))
+            if result.suspension is not None:
+                return _Branch(waiting=result.suspension)
+            has_left = result.ended == "escalated"
+            return _Branch(_text_of(result), escalated=has_left, state=StateChanges.between(base, result.state))
+        except FatalToolError:
+            raise
+        except ToolError as error:
+            return _Branch(error=error.text)
+
+    def _together(self, ended: Sequence[_Branch], run: AgentRun) -> AgentResult:
+        """The answers and changes of all agents.
+
+        Raises:
+            ToolError: All failed.
+        """
+        names = [agent.name for agent in self.agents]
+        parts = [f"[{name}]\n{each.error or each.answer}" for name, each in zip(names, ended, strict=True)]
+        if all(each.error is not None for each in ended):
+            raise ToolError("\n\n".join((f"All agents of {self.name} failed.", *parts)))
+        base = run.context.state
+        merged = merge_actions([each.state.actions for each in ended], base)
+        state = dict(base)
+        merged.apply_to(state)
+        for key in merged.conflicts:
+            top = key.partition(".")[0]
+            by = [name for name, each in zip(names, ended, strict=True) if top in each.state.actions.state_delta]
+            parts.append(f"[Conflict: {' and '.join(by)} changed {key!r} of the state; the value of {by[-1]} is used.]")
+        left = run.in_loop and any(each.escalated for each in ended)
+        return AgentResult(
+            agent=self.name,
+            ended="escalated" if left else "answered",
+            answer="\n\n".join(parts),
+            state=state,
+            conflicts=merged.conflicts,
+        )
