@@ -246,7 +246,7 @@ def test_a_line_that_is_too_deep_or_too_long_is_denied():
 ODD_LINES = [
     *("for i in 1 2; do ls; done", "f() { ls; }; f", "case x in x) ls;; esac", "echo $(date)", "ls `date`", "(( 1 ))"),
     *("echo ${X:-a}", "echo $((1+2))", "[[ -f x ]]", "$X a", "test -v 'a[$(ls)]'", "cat <(ls)", "echo 'open", "a=(b)"),
-    *("while read l; do $l; done < f", "function f { ls; }", "time { ls; }", "echo $[1]", "cat <<E"),
+    *("while read l; do $l; done < f", "function f { ls; }", "time { ls; }", "echo $[1]", "cat <<E", ""),
 ]
 
 
@@ -280,6 +280,7 @@ def test_a_later_rule_for_everything_overrides_one_that_surely_denies():
         ("$X", "only the pattern '*' allows '$X': which program it runs isn't known beforehand"),
         ("ls 'open", "only the pattern '*' allows \"ls 'open\": it can't be read for sure (a quote isn't closed)"),
         ("ls; id", "no rule allows 'id'"),
+        ("", "only the pattern '*' allows '': it can't be read for sure (no command)"),
     ],
 )
 def test_what_no_rule_allows_is_said_with_the_reason(line, why):
@@ -324,7 +325,7 @@ PARTS = [
     *("`", ">f", "2>&1", "&>f ", "<<E\n", "\nE\n", "<<'E'\n", "<<<", "#", "# c2\n", "$'", "!", "~", "[", "]"),
     *("=", "x=c2 "),
     *("x=(c0 a)", "if ", "; then ", "; fi", "while ", "; do ", "; done", "for x in a b", "case x in x)", ";;"),
-    *("esac",),
+    *("esac", "for x do ", "set 1;"),
     *("f()", "function f", "eval ", "[[ ", " ]]", "sh -c ", "env ", "command "),
 ]
 LINES = st.lists(st.sampled_from(PARTS), min_size=1, max_size=8).map("".join)

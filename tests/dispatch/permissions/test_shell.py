@@ -127,6 +127,7 @@ def test_commands_in_substitutions_are_found(text):
         ),
         *("for a in b; do rm x; done", "select a in b; do rm x; done", "((i<3)) && rm x", "echo a(b); rm x"),
         *("echo $((1 + (2)))\nrm x", "echo ${a%b}; rm x"),
+        *("for a do rm x; done", "select a do rm x; done", "time -p for a do rm x; done", "for do do rm x; done"),
     ],
 )
 def test_commands_in_what_is_not_plain_are_found(text):

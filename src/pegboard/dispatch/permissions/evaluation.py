@@ -58,7 +58,7 @@ class Resource:
             kind: How it is read.
             folders: Where relative paths start.
         """
-        if not self.value:
+        if self.value is None or (not self.value and kind != "command"):
             return (Part(),)
         if kind == "text":
             also = self._other_reading(folders) if self.inner else ()

@@ -110,6 +110,9 @@ _AROUND: Final = frozenset(
 _STRANGE: Final = frozenset({"for", "select", "case", "[["})
 """Keywords of a construct whose parts aren't all commands: it can be denied, but not allowed."""
 
+_LOOPS: Final = (["for"], ["select"])
+"""Keywords after which `do` may follow the name at once: `for x do a; done`."""
+
 _TIMED: Final = frozenset({"time", "-p", "--"})
 """Words after which some shells still recognise keywords (`time { a; }`), and others don't."""
 
@@ -232,6 +235,9 @@ class _Reader:
         if at_front and is_bare and self.is_keyword(text):
             if words:
                 self.line.obstacle = f"the line has {text!r} after 'time'"
+        elif text == "do" and is_bare and words[-2:-1] in _LOOPS and _TIMED.issuperset(words[:-2]):
+            self.line.obstacle = f"the line has {words[-2]!r}"
+            self.flush()
         elif not words and ASSIGNMENT.match(text):
             self.current.assignments.append(text)
             self.line.add(Command([text], inside=self.inside, is_program=False))
