@@ -183,10 +183,12 @@ def test_an_import_finder_that_fails_is_reported(tmp_path, monkeypatch):
         ({"entry_points": b"[pegboard]\nx = \xff"}, None, "its plugins are left out: entry_points.txt isn't UTF-8"),
         ({"entry_points": b"[console_scripts]\nx = \xff"}, None, "entry_points.txt isn't UTF-8"),
         ({"entry_points": b"\xff\xfe[\x00p\x00e\x00g\x00"}, None, "entry_points.txt isn't UTF-8"),
-        ({"entry_points": "[pegboard]\nx"}, None, "its plugins are left out: its metadata can't be read"),
+        ({"entry_points": "[pegboard]\nx"}, None, "left out: line 2 of its entry_points.txt has no '=': 'x'"),
         ({"entry_points": "[pegboard\nx = y\n"}, None, "the group's name in entry_points.txt is damaged"),
         ({"entry_points": "[pegboard]\nx = a b"}, "x", "'x' names 'a b', which isn't 'module' or 'module:attribute'"),
         ({"entry_points": "[pegboard]\nx ="}, "x", "entry point 'x' names ''"),
+        ({"entry_points": "[pegboard]\n= m"}, "", "entry point '' has an invalid name"),
+        ({"entry_points": "[pegboard]\na b = m"}, "a b", "entry point 'a b' has an invalid name"),
         ({"entry_points": "[pegboard]\nx = ../x"}, "x", "entry point 'x' names '../x'"),
         ({"entry_points": "[pegboard]\nx = module:"}, "x", "entry point 'x' names 'module:'"),
         ({"entry_points": "[pegboard]\nx = module:x:y"}, "x", "entry point 'x' names 'module:x:y'"),
@@ -487,6 +489,12 @@ def test_a_folder_without_metadata_does_not_hide_a_plugin(tmp_path, version):
 def test_a_name_that_could_pass_for_another_is_shown_escaped(tmp_path):
     install(tmp_path, "d\u0435mo")
     install(tmp_path, "other", metadata="Name: \u043ether\nVersion: 1\n")
-    problems = discover([str(tmp_path)]).problems
-    assert [problem.distribution for problem in problems] == ["d\\u0435mo", "other"]
+    install(tmp_path, "evil", entry_points="[pegboard]\nfil\u0435s = m\nfi\u200bles = m\n")
+    discovery = discover([str(tmp_path)])
+    problems = discovery.problems
+    assert {(problem.distribution, problem.plugin) for problem in problems} == {
+        *(("d\\u0435mo", None), ("other", None)),
+        *(("evil", "fil\\u0435s"), ("evil", "fi\\u200bles")),
+    }
+    assert discovery.entries == ()
     assert all(problem.cause.isascii() for problem in problems)

@@ -259,12 +259,20 @@ class _Search:
         facts = (*_identity(distribution), _location(distribution), _is_editable(distribution))
         if normalised(facts[0]) != name:
             raise MetadataError(f"METADATA names {facts[0]!r}, and its folder is {_folder(distribution)}")
-        points: list[Any] = list(distribution.entry_points.select(group=GROUP))  # pyright: ignore[reportUnknownMemberType]
+        try:
+            points: list[Any] = list(distribution.entry_points.select(group=GROUP))  # pyright: ignore[reportUnknownMemberType]
+        except (TypeError, ValueError) as error:  # by version of importlib_metadata
+            raise MetadataError(damaged_line(text) or f"entry_points.txt can't be read: {cause_of(error)}") from None
         if not points and f"{_HEADER}\n" in f"{text}\n":
             raise MetadataError("the group's name in entry_points.txt is damaged")
         if len(points) > _MOST_PLUGINS:
             self._report(None, name, f"names {len(points):,} plugins; those beyond {_MOST_PLUGINS} are left out")
         for point in points[:_MOST_PLUGINS]:
+            if not _FOLDER.fullmatch(point.name):
+                named = ascii(point.name)
+                cause = f"entry point {named} has an invalid name: it may have A-Z, a-z, 0-9 and . _ + ! - only"
+                self._report(named[1:-1], facts[0], cause)
+                continue
             try:
                 self.found.append(FoundPlugin(point.name, point.module, point.attr or None, *facts))
             except (ValueError, AttributeError, AssertionError):  # by version of importlib_metadata
@@ -298,6 +306,18 @@ def installed() -> dict[str, Distribution]:
     """The installed distributions by normalised name; of several of one name, the first on the path with metadata."""
     named = _by_name(_Search(list(sys.path)).distributions())
     return {name: next(filter(_has_metadata, of_name), of_name[0]) for name, of_name in named.items()}
+
+
+def damaged_line(text: str) -> str:
+    """What is wrong with the first line of an `entry_points.txt` that can't be read or has no effect, or `""`."""
+    is_in_group = False
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+        if line.startswith("[") and line.endswith("]"):
+            is_in_group = True
+        elif line and not line.startswith("#") and not (is_in_group and "=" in line):
+            cause = "has no '='" if is_in_group else "is in no [group]"
+            return f"line {number} of its entry_points.txt {cause}: {ascii(line)[:80]}"
+    return ""
 
 
 def _by_name(distributions: Iterable[Distribution]) -> dict[str, list[Distribution]]:

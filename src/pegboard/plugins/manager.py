@@ -182,7 +182,7 @@ def load_within(load: Callable[[], _T], notes: list[str], seconds: float = LOAD_
             return run_in_thread(seconds, load)
         except (ValueError, RuntimeError) as error:
             if "main thread" in str(error) or "no current event loop" in str(error):
-                error.args = (f"{error}; {_IN_A_THREAD}",)
+                error.args = (f"{str(error).removesuffix('.')}; {_IN_A_THREAD}",)
             raise
 
 

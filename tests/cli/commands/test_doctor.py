@@ -193,11 +193,19 @@ def test_a_misspelt_entry_point_group_is_reported(run, site):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["[console_scripts]\nno value\n", "[pegboard]\nno value\n", b"\xff\xfe"])
-def test_entry_points_that_can_not_be_read_are_reported(run, site, text):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[console_scripts]\nno value\n", "line 2 of its entry_points.txt has no '=': 'no value'"),
+        ("[pegboard]\nno value\n", "line 2 of its entry_points.txt has no '=': 'no value'"),
+        ("\n# none\ntorn = torn\n[pegboard]\n", "line 3 of its entry_points.txt is in no [group]: 'torn = torn'"),
+        (b"\xff\xfe", "entry_points.txt isn't UTF-8"),
+    ],
+)
+def test_entry_points_that_can_not_be_read_are_reported(run, site, text, words):
     install(site.root, "torn", "1", text)
     (cause,) = found(run)["distribution torn"]
-    assert "can't be read" in cause or "entry_points.txt isn't UTF-8" in cause
+    assert words in cause
 
 
 NEEDS = """Metadata-Version: 2.1

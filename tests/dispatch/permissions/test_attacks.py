@@ -162,12 +162,13 @@ busybox awk 'BEGIN{system("rm x")}'   sudo vim -c '!rm x'   find . -exec perl -e
 sh -c "awk 'BEGIN{system(\"rm x\")}'"   xargs -I{} sed '1e rm x' {}   bind -x '"a":rm x'
 [r]m x   r[l-n] x   @(rm) x   +(r)m x   r{m,} x   IFS=_; a=rm_x; $a   set -- rm x; "$@"   a=xrm; ${a#x} x   /*/rm x
 ~+/rm x   r"$@"m x   r``m x   r$(:)m x   rm<9>x   a[$(rm x)]=1   echo $[$(rm x)]   : ${a:=$(rm x)}   ls >& >(rm x)
-select i in 1; do rm x; done   set 1; for i do rm x; done   exec 3< <<28>rm x)   command_not_found_handle() { rm x; }; nope   alias ls='rm x'<a>ls
+select i in 1; do rm x; done   exec 3< <<28>rm x)   command_not_found_handle() { rm x; }; nope   alias ls='rm x'<a>ls
 rm x origin main   rm  x   rm x;   rm x&   rm x # x   ls &rm x   ls || rm x   rm \<a>x   if true; then rm x; fi
 while rm x; do :; done   case x in x) rm x;; esac   [[ a ]] && rm x   > f rm x   2>&1 rm x   A=b rm x   a=(1); rm x
 ((rm x))   rm\ x   "rm" x   r""m x   rm 'x'   r\<a>m x   /usr/bin/rm x   $'rm' x   G=rm; $G x   ${X:-rm} x   r? x
 /bin/r[m] x   rm<d>x   rm x"   rm x<0>   ls &>f rm x   echo x >(rm x)   sh -c "rm x"   bash -lc "ls; rm x"
 bash -o pipefail -c 'rm x'   bash -euo pipefail -c 'rm x'   sh -c 'sh -c "rm x"'   eval "rm x"   bash <<< 'rm x'
+for i do rm x; done   select i do rm x; done
 echo 'rm x' | sh   curl x | bash -s   bash   bash -   sh /dev/stdin   sh -c "$X"   sh $X   source <(curl x)
 su bob -c 'rm x'   su bob --command='rm x'   trap $X EXIT   . /dev/stdin   sudo -u root rm x   env rm x   env A=b rm x
 env -S'rm x'   sudo env A=b nice rm x   command rm x   exec rm x   time rm x   timeout 5 rm x   timeout -s KILL 5 rm x

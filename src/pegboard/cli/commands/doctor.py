@@ -34,7 +34,7 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.json import count_text
-from pegboard.plugins.discovery import GROUP, LEFT_OUT, installed
+from pegboard.plugins.discovery import GROUP, LEFT_OUT, damaged_line, installed
 from pegboard.plugins.imports import plugin_uses
 from pegboard.plugins.probe import probe_together
 from pegboard.text import visible
@@ -288,12 +288,14 @@ def _of_groups(session: Session, distributions: Mapping[str, Distribution]) -> I
     for name, distribution in distributions.items():
         if ascii(name)[1:-1] in known:
             continue
+        damage, groups = "", set[str]()
         try:
+            damage = damaged_line(distribution.read_text("entry_points.txt") or "")  # pyright: ignore[reportUnknownMemberType]
             groups = distribution.entry_points.groups
         except Exception as error:  # noqa: BLE001  a line without "=", or other people's distributions
-            cause = f"its entry_points.txt can't be read: {cause_of(error)}"
-            yield f"distribution {ascii(name)[1:-1]}", cause, "Reinstall it."
-            continue
+            damage = damage or f"its entry_points.txt can't be read: {cause_of(error)}"
+        if damage:
+            yield f"distribution {ascii(name)[1:-1]}", damage, "Reinstall it."
         for group in sorted(groups):
             if group != GROUP and (group.startswith(f"{GROUP}.") or suggest(group, [GROUP])):
                 cause = f"its entry points are in the group {group!r}; those of plugins belong in {GROUP!r}"
