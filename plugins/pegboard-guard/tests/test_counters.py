@@ -8,7 +8,19 @@ import logging
 
 import pytest
 
-from pegboard import ReadonlyContext, ToolContext, ToolRegistry, ToolResult, hookimpl, register_plugin, tool
+from pegboard import (
+    ReadonlyContext,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
+    ToolResult,
+    TurnOutcome,
+    hookimpl,
+    register_plugin,
+    run_turn,
+    tool,
+)
+from pegboard.testing import ScriptedModel
 from pegboard_guard import Counters, Guard, Journal, JournalSink, encode, time_text
 
 ANN = ReadonlyContext(user="ann", session="s1", invocation="i1")
@@ -126,7 +138,7 @@ async def test_what_a_turn_lacks_may_have_been_called_in_another_process(registr
 
     async def reminder(registry):
         (stop,) = registry.contributions.catalogue.callbacks("on_stop")
-        return await stop.function(ANN)
+        return await stop.function(ANN, TurnOutcome(()))
 
     await other.call("look", {}, ANN)
     assert await reminder(other) == "Before you finish, call save."
@@ -253,3 +265,18 @@ async def test_a_sink_may_be_made_by_a_factory():
     await registry.call("look", {"at": "a"}, ANN)
     assert await asyncio.to_thread(journal.close)
     assert [each["kind"] for each in sink.lines] == ["call"]
+
+
+def test_what_is_closed_or_was_called_is_so_in_all_processes(registries):
+    one, other = registries(order={"not_after": [{"tools": "look", "after": "save"}]})
+    assert kinds((one, "look"), (other, "save"), (one, "look")) == [None, None, "denied"]
+    assert kinds((one, "look"), context=BOB) == [None]
+    one, other = registries(order={"distinct": [{"tools": "look"}]})
+    assert kinds((one, "look"), (other, "look"), (other, "save"), (one, "save")) == [None, "denied", None, None]
+
+
+async def test_a_turn_ends_where_it_runs(registries):
+    one, _ = registries(order={"ends_turn": [{"tools": "save"}], "required": [{"tools": "look"}]})
+    with ScriptedModel([ToolCall("save", {}, "1")]) as model:
+        outcome = await run_turn(model, "Go.", one, ANN)
+    assert outcome.response.text == "save succeeded, which ends the turn."

@@ -15,20 +15,33 @@ import attrs
 import pytest
 
 import pegboard_guard
-from pegboard import ReadonlyContext, ToolContext, ToolError, ToolRegistry, ToolResult, register_plugin, tool
+from pegboard import (
+    ReadonlyContext,
+    ToolContext,
+    ToolError,
+    ToolRegistry,
+    ToolResult,
+    TurnOutcome,
+    register_plugin,
+    tool,
+)
 from pegboard.testing import check_plugin
 from pegboard_guard import (
     CallLog,
     ComesAfter,
     ComesBefore,
     Cooldown,
+    Distinct,
+    EndsTurn,
     Exclusive,
     Guard,
     Journal,
     Limit,
+    NotAfter,
     Required,
     verify,
 )
+from pegboard_guard.gate import GateSettings
 from pegboard_guard.guard import GuardSettings
 from pegboard_guard.log import MOST_LOGGED
 from pegboard_guard.settings import read_table
@@ -239,8 +252,9 @@ def test_a_call_denied_by_the_doom_loop_guard_does_not_count_for_limits():
 def test_a_turn_that_lacks_a_required_call_goes_on():
     guard = Guard({"order": {"required": [{"tools": "other"}]}})
     context = ReadonlyContext(session="s1", invocation="i1")
-    assert guard.pegboard_on_stop(context) == "Before you finish, call other."
-    assert Guard().pegboard_on_stop(context) is None
+    outcome = TurnOutcome(())
+    assert asyncio.run(guard.pegboard_on_stop(context, outcome)) == "Before you finish, call other."
+    assert asyncio.run(Guard().pegboard_on_stop(context, outcome)) is None
 
 
 def test_guards_do_not_change_the_result_of_a_call(tmp_path):
@@ -259,9 +273,9 @@ def test_the_readme_lists_every_setting_as_it_may_be_set():
     table = tomllib.loads(readme.partition("```toml\n")[2].partition("```")[0])["plugins"]["guard"]
     settings = read_table(GuardSettings, table, "")
     rules = {"after": ComesAfter, "before": ComesBefore, "exclusive": Exclusive, "cooldown": Cooldown}
-    rules["required"] = Required
+    rules |= {"required": Required, "not_after": NotAfter, "distinct": Distinct, "ends_turn": EndsTurn}
     listed = {**table, "limits": table["limits"][0], **{key: each[0] for key, each in table["order"].items()}}
-    for name, cls in {"limits": Limit, "journal": Journal, **rules}.items():
+    for name, cls in {"limits": Limit, "journal": Journal, "gate": GateSettings, **rules}.items():
         settable = {each.name for each in attrs.fields(cls) if each.init and each.metadata.get("setting", True)}
         assert settable - {"within"} <= set(listed[name]), name
     assert {each.name for each in attrs.fields(GuardSettings)} == set(table)

@@ -37,6 +37,7 @@ def skills_of(**descriptions):
     return {name: Skill(FrontMatter(name, text), None) for name, text in descriptions.items()}
 
 
+@pytest.mark.slow
 def test_the_package_is_well_made():
     """By the manifest, too."""
     check_plugin("skills")

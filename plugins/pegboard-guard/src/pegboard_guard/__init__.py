@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pegboard.lazy import lazy_names
+from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.counters import Counters
 from pegboard_guard.doom_loop import DoomLoop
 from pegboard_guard.guard import Guard
 from pegboard_guard.log import CallLog
 from pegboard_guard.order import ComesAfter, ComesBefore, Cooldown, Exclusive, OrderRules, Required
 from pegboard_guard.rules import CallLimits, Limit
+from pegboard_guard.telling import TellRules
 
 if TYPE_CHECKING:
     from pegboard_guard.approvals import FileApprovals
+    from pegboard_guard.gate import ModelGate
     from pegboard_guard.journal import Journal, JournalSink
     from pegboard_guard.journal_file import Broken, Report, encode, time_text, verify, verify_all
 
@@ -25,16 +28,21 @@ __all__ = (
     "ComesBefore",
     "Cooldown",
     "Counters",
+    "Distinct",
     "DoomLoop",
+    "EndsTurn",
     "Exclusive",
     "FileApprovals",
     "Guard",
     "Journal",
     "JournalSink",
     "Limit",
+    "ModelGate",
+    "NotAfter",
     "OrderRules",
     "Report",
     "Required",
+    "TellRules",
     "encode",
     "time_text",
     "verify",
@@ -43,8 +51,9 @@ __all__ = (
 
 _MODULES = {
     "FileApprovals": "approvals",
+    "ModelGate": "gate",
     **dict.fromkeys(("Journal", "JournalSink"), "journal"),
     **dict.fromkeys(("Broken", "Report", "encode", "time_text", "verify", "verify_all"), "journal_file"),
 }
-"""Names that are imported at first use, as the journal loads asyncio and hashlib."""
+"""Names that are imported at first use, as the journal loads asyncio and hashlib, and the gate turns."""
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import field, frozen
 
-from pegboard import ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
+from pegboard import ModelResponse, ReadonlyContext, Tool, ToolContext, ToolRegistry, ToolResult, hookimpl
+from pegboard.callbacks import maybe_await
+from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.doom_loop import ACTIONS, Action, DoomLoop
 from pegboard_guard.log import CallLog
-from pegboard_guard.order import ComesAfter, ComesBefore, Cooldown, Exclusive, OrderRules, Required
+from pegboard_guard.order import ComesAfter, ComesBefore, Cooldown, Exclusive, OrderRules, Required, Rule
 from pegboard_guard.rules import CallLimits, Limit
 from pegboard_guard.settings import flag, kind_of, one_of, read_table, read_tables
+from pegboard_guard.telling import TellRules
 
 if TYPE_CHECKING:
     import click
 
-    from pegboard import Deny
+    from pegboard import Deny, Model, TurnOutcome
+    from pegboard_guard.gate import GateSettings
     from pegboard_guard.journal import Journal
 
 
 def _check_doom_loop(_settings: object, _attribute: object, value: object) -> None:
     if type(value) is not int or value < 0 or value == 1:
         raise ValueError(f"doom_loop must be 0 (off) or a whole number from 2 on, got {kind_of(value)}")
+
+
+_KINDS: Final[Mapping[str, type[Rule]]] = {
+    "after": ComesAfter,
+    "before": ComesBefore,
+    "exclusive": Exclusive,
+    "cooldown": Cooldown,
+    "required": Required,
+    "not_after": NotAfter,
+    "distinct": Distinct,
+    "ends_turn": EndsTurn,
+}
 
 
 @frozen
@@ -36,6 +52,9 @@ class OrderTable:
         exclusive: Each as `Exclusive`.
         cooldown: Each as `Cooldown`.
         required: Each as `Required`.
+        not_after: Each as `NotAfter`.
+        distinct: Each as `Distinct`.
+        ends_turn: Each as `EndsTurn`.
     """
 
     after: Any = ()
@@ -43,6 +62,9 @@ class OrderTable:
     exclusive: Any = ()
     cooldown: Any = ()
     required: Any = ()
+    not_after: Any = ()
+    distinct: Any = ()
+    ends_turn: Any = ()
 
     def rules(self) -> OrderRules:
         """The guard.
@@ -51,9 +73,9 @@ class OrderTable:
             ValueError: As `read_table`, or the rules contradict each other.
             TypeError: As `read_table`.
         """
-        kinds = (ComesAfter, ComesBefore, Exclusive, Cooldown, Required)
-        tables = zip(("after", "before", "exclusive", "cooldown", "required"), kinds, strict=True)
-        rules = [rule for name, kind in tables for rule in read_tables(kind, getattr(self, name), f"order.{name}")]
+        rules = [
+            rule for name, kind in _KINDS.items() for rule in read_tables(kind, getattr(self, name), f"order.{name}")
+        ]
         try:
             return OrderRules(*rules)
         except ValueError as error:
@@ -78,6 +100,14 @@ def _journal(table: Any) -> Journal | None:
     return read_table(Journal, table, "journal")
 
 
+def _gate(table: Any) -> GateSettings | None:
+    if table is None:
+        return None
+    from pegboard_guard.gate import GateSettings  # loads the code of turns
+
+    return read_table(GateSettings, table, "gate")
+
+
 @frozen(eq=False)
 class GuardSettings:
     """Settings of one registry's guard: what isn't set is off, except for doom loops.
@@ -89,7 +119,9 @@ class GuardSettings:
         log_arguments: Whether the arguments are logged, with what looks like a secret redacted.
         limits: A list of tables, each as `Limit`; or `None`.
         order: As `OrderTable`; or `None`.
+        tell_rules: Whether requests tell the model the limits and the order, in sentences.
         journal: As `Journal`; or `None`.
+        gate: As `GateSettings`; or `None`.
     """
 
     doom_loop: int = field(default=3, validator=_check_doom_loop)
@@ -97,7 +129,9 @@ class GuardSettings:
     log_arguments: bool = field(default=False, validator=flag)
     limits: CallLimits | None = field(default=None, converter=_limits)
     order: OrderRules | None = field(default=None, converter=_order)
+    tell_rules: bool = field(default=True, validator=flag)
     journal: Journal | None = field(default=None, converter=_journal)
+    gate: GateSettings | None = field(default=None, converter=_gate)
 
 
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
@@ -117,6 +151,8 @@ class Guard:
         order: Enforces the order of calls, or `None`.
         limits: Limits calls, or `None`.
         doom_loop: Stops repeated calls, or `None`.
+        tell: Tells the model the limits and the order, or `None`.
+        gate: Has a model judge calls and answers, or `None`.
 
     Args:
         settings: As `GuardSettings`.
@@ -133,6 +169,11 @@ class Guard:
         self.order = read.order
         self.limits = read.limits
         self.doom_loop = DoomLoop(read.doom_loop, read.doom_loop_action) if read.doom_loop else None
+        rules = [*(self.order.rules if self.order else ()), *(self.limits.limits if self.limits else ())]
+        self.tell = TellRules(rules) if rules and read.tell_rules else None
+        self._gate_model = None if read.gate is None else read.gate.model
+        self._registry: ToolRegistry | None = None
+        self.gate = None if read.gate is None else read.gate.gate(self._find_gate_model)
         self._rules = tuple(rules for rules in (self.order, self.limits) if rules is not None)
 
     @hookimpl(tryfirst=True)
@@ -144,10 +185,17 @@ class Guard:
         if self.journal is not None:
             await self.journal.pegboard_before_tool(context, tool, arguments)
         for rules in self._rules:
-            denied = await rules.pegboard_before_tool(context, tool)
+            denied = await rules.pegboard_before_tool(context, tool, arguments)
             if denied is not None:
                 return denied
-        return None if self.doom_loop is None else await self.doom_loop.pegboard_before_tool(context, tool, arguments)
+        if self.doom_loop is not None:
+            stopped = await self.doom_loop.pegboard_before_tool(context, tool, arguments)
+            if stopped is not None:
+                return stopped
+        if self.gate is None:
+            return None
+        self._registry = context.service(ToolRegistry)
+        return await self.gate.pegboard_before_tool(context, tool, arguments)
 
     @hookimpl(tryfirst=True)
     async def pegboard_on_tool_error(self, context: ToolContext, error: BaseException) -> None:
@@ -168,9 +216,37 @@ class Guard:
             await self.journal.pegboard_after_tool(context, arguments, result)
 
     @hookimpl
-    def pegboard_on_stop(self, context: ReadonlyContext) -> str | Awaitable[str | None] | None:
-        """Continues a turn that lacks a required call; `None` lets it end."""
-        return None if self.order is None else self.order.pegboard_on_stop(context)
+    async def pegboard_on_stop(self, context: ReadonlyContext, outcome: TurnOutcome) -> str | None:
+        """Continues a turn that lacks a required call, or that a model finds incomplete; `None` lets it end."""
+        if self.order is not None:
+            if self.order.ended(context) is not None:
+                return None
+            reminder = await maybe_await(self.order.pegboard_on_stop(context))
+            if reminder is not None:
+                return reminder
+        return None if self.gate is None else await self.gate.pegboard_on_stop(context, outcome)
+
+    @hookimpl
+    def pegboard_before_model(self, context: ReadonlyContext) -> ModelResponse | None:
+        """Ends a turn after a call that ends it, in place of the next request."""
+        return None if self.order is None else self.order.pegboard_before_model(context)
+
+    @hookimpl
+    def pegboard_register_processors(self, register: Callable[[str, Any], None]) -> None:
+        """Registers `guard_rules` if there are rules to tell, and `guard_gate` if there is a gate."""
+        if self.tell is not None:
+            register("guard_rules", self.tell)
+        if self.gate is not None:
+            register("guard_gate", self._find_registry)
+
+    def _find_registry(self, services: ToolContext) -> None:
+        """Finds the gate's model by the registry; changes no request."""
+        self._registry = services.service(ToolRegistry)
+
+    def _find_gate_model(self) -> Model:
+        if self._registry is None or self._gate_model is None:
+            raise LookupError("the gate was asked outside of a registry")
+        return self._registry.model(self._gate_model)
 
     @hookimpl
     def pegboard_guards_calls(self) -> None:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, TypeAlias, cast
 
 from attrs import define, field, frozen
 
-from pegboard import ReadonlyContext, ToolResult, hookimpl
+from pegboard import ModelResponse, ReadonlyContext, ToolResult, hookimpl
+from pegboard_guard.closing import Distinct, EndsTurn, EndTracker, NotAfter
 from pegboard_guard.counters import Counters
 from pegboard_guard.rules import (
     WITHIN,
     Call,
     Names,
+    OfTools,
     Recent,
     Rules,
     Scope,
@@ -36,17 +37,7 @@ from pegboard_guard.settings import as_texts, one_of, seconds, texts, whole
 
 
 @frozen
-class _OfTools:
-    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
-
-    @cached_property
-    def names(self) -> Names:
-        """The tools that the rule is about."""
-        return Names(self.tools)
-
-
-@frozen
-class ComesAfter(_OfTools):
+class ComesAfter(OfTools):
     """Some tools may be called only after others have succeeded.
 
     A tool doesn't wait for itself: `ComesAfter("*", after="log_in")` is everything but `log_in`.
@@ -64,9 +55,14 @@ class ComesAfter(_OfTools):
         """A new tracker of this rule."""
         return AfterTracker(self.after, self.within, held=self.names)
 
+    @property
+    def sentence(self) -> str:
+        """The rule, for the model."""
+        return f"Call {self.names} only after {listed(self.after, 'and')} succeeded in this {self.within}."
+
 
 @frozen
-class ComesBefore(_OfTools):
+class ComesBefore(OfTools):
     """Some tools must succeed before others may be called: the reverse of `ComesAfter`.
 
     Attributes:
@@ -82,6 +78,11 @@ class ComesBefore(_OfTools):
     def turned(self) -> ComesAfter:
         """The equivalent `ComesAfter`."""
         return ComesAfter(self.before, self.tools, self.within)
+
+    @property
+    def sentence(self) -> str:
+        """The rule, for the model."""
+        return self.turned.sentence
 
 
 @define(eq=False)
@@ -157,7 +158,7 @@ class AfterTracker(_Successes):
 
 
 @frozen
-class Cooldown(_OfTools):
+class Cooldown(OfTools):
     """A pause between two calls of the same tool, in one session.
 
     Attributes:
@@ -176,6 +177,13 @@ class Cooldown(_OfTools):
     def tracker(self) -> CooldownTracker:
         """A new tracker of this rule."""
         return CooldownTracker(self)
+
+    @property
+    def sentence(self) -> str:
+        """The rule, for the model."""
+        waits = [f"wait {wait_text(self.seconds)}"] if self.seconds else []
+        waits += [f"make {self.calls} call{'' if self.calls == 1 else 's'} of other tools"] if self.calls else []
+        return f"Between two calls of {self.names}, {' and '.join(waits)}."
 
 
 @define(eq=False)
@@ -257,7 +265,7 @@ _Begun: TypeAlias = tuple[_Session, tuple[float, int] | None, tuple[float, int]]
 
 
 @frozen
-class Exclusive(_OfTools):
+class Exclusive(OfTools):
     """Only one of a group of tools may be used: the first that is called, any number of times.
 
     Attributes:
@@ -270,6 +278,11 @@ class Exclusive(_OfTools):
     def tracker(self) -> ExclusiveTracker:
         """A new tracker of this rule."""
         return ExclusiveTracker(self)
+
+    @property
+    def sentence(self) -> str:
+        """The rule, for the model."""
+        return f"Use only one of {self.names} in a {self.within}: the one that you call first."
 
 
 @define(eq=False)
@@ -348,25 +361,68 @@ class ExclusiveTracker(Tracker):
 
 
 @frozen
-class Required(_OfTools):
+class Required(OfTools):
     """Tools that must be called successfully before a turn may end.
 
     Attributes:
         tools: Names, or patterns with `*` and `?`; one call for each.
         within: Whether in every `"turn"`, or once in the `"session"`.
+        when: Names, or patterns, of the tools that make it necessary: then, and only then, each of `tools` has to
+            succeed after the last call of them. Empty: always.
     """
 
     within: Within = field(default="turn", validator=one_of(WITHIN))
+    when: tuple[str, ...] = field(default=(), converter=as_texts, validator=texts(least=0))
 
-    def tracker(self) -> _Successes:
+    def tracker(self) -> RequiredTracker:
         """A new tracker of this rule, which refuses no call."""
-        return _Successes(self.tools, self.within)
+        return RequiredTracker(self.tools, self.within, when=Names(self.when) if self.when else None)
+
+    @property
+    def sentence(self) -> str:
+        """The rule, for the model."""
+        after = f" after your last call of {listed(self.when)}" if self.when else ""
+        return f"Before you finish, call {listed(self.tools, 'and')}{after}."
+
+
+_CONDITION: Final = -1  # among the places of the tools with a successful call
+
+
+@define(eq=False)
+class RequiredTracker(_Successes):
+    """Tracker of a `Required`."""
+
+    when: Names | None = field(default=None, kw_only=True)
+
+    @property
+    def label(self) -> str:
+        """The names and patterns, and the condition."""
+        return super().label if self.when is None else f"{super().label} when {self.when}"
+
+    def missing(self, scope: Scope) -> list[Names]:
+        """The names and patterns without a successful call, if they are necessary."""
+        is_needed = self.when is None or _CONDITION in (self._values.known(scope) or ())
+        return super().missing(scope) if is_needed else []
+
+    def end(self, call: Call, token: None, result: ToolResult) -> None:
+        """Records that the tools are necessary from now on, or a successful call."""
+        scope = course_of(call.request, self.within)
+        if self.when is not None and scope is not None and call.is_of(self.when) and ran(result):
+            places = self._values.of(scope)
+            places.clear()
+            places.add(_CONDITION)
+        super().end(call, token, result)
 
 
 _ANY: Final = "\x00"  # in no tool's name
 
 
-def check_order(after: Sequence[ComesAfter], exclusive: Sequence[Exclusive], required: Sequence[Required]) -> None:
+def check_order(
+    after: Sequence[ComesAfter],
+    exclusive: Sequence[Exclusive],
+    required: Sequence[Required],
+    closed: Sequence[NotAfter] = (),
+) -> None:
     """Refuses rules that contradict each other.
 
     Raises:
@@ -382,6 +438,8 @@ def check_order(after: Sequence[ComesAfter], exclusive: Sequence[Exclusive], req
             raise ValueError(_circle(name, named, waits, possible))
     for group in exclusive:
         _check_group(_Group(Names(group.tools), group), named, waits, required)
+    for rule in closed:
+        _check_closed(rule, named, waits)
 
 
 @frozen
@@ -468,6 +526,19 @@ def _check_group(group: _Group, named: Sequence[str], waits: Sequence[_Wait], re
     _check_members(group, _forced(all_required, named, near), "the turn needs ")
 
 
+def _check_closed(rule: NotAfter, named: Sequence[str], waits: Sequence[_Wait]) -> None:
+    """Refuses a rule that closes a tool as soon as what it waits for has run."""
+    near = [wait for wait in waits if _is_within(wait.rule.within, rule.within)]
+    for name in named:
+        for wait in near:
+            ways = [other for other in named if other in wait.need]
+            if name in rule.names and wait.holds(name) and all(other in rule.closing for other in ways):
+                raise ValueError(
+                    f"the rules contradict each other: {_shown(name)} waits for {wait.need}, and may not be called any "
+                    f"more once {rule.closing} ran. Take one of the rules out"
+                )
+
+
 def _check_members(group: _Group, forced: Sequence[str], before: str) -> None:
     members = [name for name in forced if name in group.names]
     if len(members) > 1:
@@ -493,7 +564,7 @@ def _is_within(inner: str, outer: str) -> bool:
     return inner in (outer, "turn")
 
 
-Rule: TypeAlias = ComesAfter | ComesBefore | Exclusive | Cooldown | Required
+Rule: TypeAlias = ComesAfter | ComesBefore | Exclusive | Cooldown | Required | NotAfter | Distinct | EndsTurn
 
 
 class OrderRules(Rules):
@@ -515,12 +586,15 @@ class OrderRules(Rules):
         check_order(
             [rule for rule in uniform if isinstance(rule, ComesAfter)],
             [rule for rule in uniform if isinstance(rule, Exclusive)],
-            [rule for rule in uniform if isinstance(rule, Required)],
+            [rule for rule in uniform if isinstance(rule, Required) and not rule.when],
+            [rule for rule in uniform if isinstance(rule, NotAfter)],
         )
         super().__init__(trackers, clock=clock)
         self.rules = rules
         pairs = zip(uniform, trackers, strict=True)
-        self._required = [each for rule, each in pairs if isinstance(rule, Required) and isinstance(each, _Successes)]
+        self._required = [
+            each for rule, each in pairs if isinstance(rule, Required) and isinstance(each, RequiredTracker)
+        ]
 
     def missing(self, request: ReadonlyContext) -> tuple[str, ...]:
         """What this turn, or session, still has to call: the names and patterns of `Required`, in their order.
@@ -533,10 +607,16 @@ class OrderRules(Rules):
             return self._missing(request, self._required)
 
     @staticmethod
-    def _missing(request: ReadonlyContext, required: Iterable[_Successes]) -> tuple[str, ...]:
+    def _missing(request: ReadonlyContext, required: Iterable[RequiredTracker]) -> tuple[str, ...]:
         scopes = [(tracker, course_of(request, tracker.within)) for tracker in required]
         missing = [str(name) for tracker, scope in scopes if scope is not None for name in tracker.missing(scope)]
         return tuple(dict.fromkeys(missing))
+
+    def ended(self, request: ReadonlyContext) -> str | None:
+        """The tool of an `EndsTurn` that has succeeded in this turn, if there is one: the turn ends."""
+        with self._lock:
+            names = (each.ended(request) for each in self.trackers if isinstance(each, EndTracker))
+            return next(filter(None, names), None)
 
     def reminder(self, request: ReadonlyContext) -> str | None:
         """The message for the model if calls are missing, else `None`."""
@@ -548,7 +628,7 @@ class OrderRules(Rules):
 
         def look(trackers: Sequence[Tracker], _call: Call) -> bool:
             places = [self.trackers.index(each) for each in self._required]
-            of_all = cast("list[_Successes]", [trackers[place] for place in places])
+            of_all = cast("list[RequiredTracker]", [trackers[place] for place in places])
             missing[:] = self._missing(request, of_all)
             return False
 
@@ -557,10 +637,21 @@ class OrderRules(Rules):
 
     @hookimpl
     def pegboard_on_stop(self, context: ReadonlyContext) -> str | Awaitable[str | None] | None:
-        """Continues the turn with a message that names the missing calls; `None` lets it end."""
+        """Continues the turn with a message that names the missing calls; `None` lets it end.
+
+        A turn that an `EndsTurn` has ended isn't continued.
+        """
+        if self.ended(context) is not None:
+            return None
         if self._required and self._counters is not None:
             return self.shared_reminder(context, self._counters)
         return self.reminder(context)
+
+    @hookimpl
+    def pegboard_before_model(self, context: ReadonlyContext) -> ModelResponse | None:
+        """Ends a turn in which a tool of an `EndsTurn` has succeeded, in place of the next request."""
+        name = self.ended(context)
+        return None if name is None else ModelResponse(f"{name} succeeded, which ends the turn.")
 
 
 def _reminder(missing: Sequence[str]) -> str | None:

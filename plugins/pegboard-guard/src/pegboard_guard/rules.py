@@ -6,7 +6,8 @@ import math
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, get_args
 
 import attrs
@@ -50,6 +51,27 @@ class Names:
         return listed(self.patterns)
 
 
+@frozen
+class OfTools:
+    """Base of rules about some tools.
+
+    Attributes:
+        tools: Names, or patterns with `*` and `?`.
+    """
+
+    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
+
+    @cached_property
+    def names(self) -> Names:
+        """The tools that the rule is about."""
+        return Names(self.tools)
+
+    @property
+    def sentence(self) -> str:
+        """The rule, for the model."""
+        raise NotImplementedError
+
+
 def listed(words: Iterable[str], last: str = "or") -> str:
     """`a`, `a or b`, `a, b or c`."""
     *most, final = words
@@ -90,6 +112,10 @@ class Recent(Generic[K, V]):
     def known(self, key: K) -> V | None:
         """The value of a key, or `None`; doesn't count as a use."""
         return self._values.get(key)
+
+    def items(self) -> Iterable[tuple[K, V]]:
+        """The keys with their values, the least recently used first."""
+        return self._values.items()
 
 
 Within: TypeAlias = Literal["turn", "session"]
@@ -155,6 +181,7 @@ class Call:
         now: Of the rules' clock, in seconds.
         former_names: Those that it had before it was renamed, its own first: renaming doesn't bypass a rule.
         owner: The distribution, else the plugin, that brings the tool; `""` for the host's own.
+        digest: That of its arguments, if a rule compares them.
     """
 
     name: str
@@ -162,6 +189,7 @@ class Call:
     now: float
     former_names: tuple[str, ...] = ()
     owner: str = ""
+    digest: str | None = None
 
     @classmethod
     def of(cls, tool: Tool, request: ReadonlyContext, now: float) -> Call:
@@ -185,6 +213,9 @@ def ran(result: ToolResult) -> bool:
 
 class Tracker:
     """One rule with its state. Only one thread at a time is in any of these methods."""
+
+    compares_arguments = False
+    """Whether it needs the digest of a call's arguments."""
 
     _has_warned = False
     _values: Recent[Any, Any]
@@ -256,9 +287,11 @@ class Rules:
         self._key = f"pegboard_guard.rules.{id(self)}"
 
     @hookimpl(tryfirst=True)
-    async def pegboard_before_tool(self, context: ToolContext, tool: Tool) -> Deny | None:
+    async def pegboard_before_tool(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> Deny | None:
         """Denies the call, or records its start."""
         call, refusals, tokens = Call.of(tool, context.request, self.clock()), list[str](), list[Any]()
+        if any(tracker.compares_arguments for tracker in self.trackers):
+            call = attrs.evolve(call, digest=digest_or_none(dict(arguments)))
 
         def begin(trackers: Sequence[Tracker], call: Call) -> bool:
             refusals[:] = [text for tracker in trackers if (text := tracker.refusal(call)) is not None]
@@ -359,6 +392,27 @@ class Limit:
         """A new tracker of this limit."""
         return LimitTracker(self)
 
+    @property
+    def text(self) -> str:
+        """`2 calls of search* for one user within 60 s`."""
+        named = "each of " * self.each + listed(self.tools) if self.each or self.tools != ("*",) else ""
+        return self.text_for(named)
+
+    def text_for(self, named: str) -> str:
+        """The limit, of tools that are named so; `""` for all."""
+        allowed = f"{self.calls} call{'' if self.calls == 1 else 's'}{f' of {named}' if named else ''}"
+        return f"{allowed}{_WHERE[self.per]}{'' if self.seconds is None else f' within {self.seconds:g} s'}"
+
+    @property
+    def names(self) -> Names:
+        """The limited tools."""
+        return Names(self.tools)
+
+    @property
+    def sentence(self) -> str:
+        """The limit, for the model."""
+        return f"Make at most {self.text}."
+
 
 @define(eq=False)
 class _Tally:
@@ -408,9 +462,7 @@ class LimitTracker(Tracker):
             return None
         limit = self.limit
         named = call.name if limit.each else "" if limit.tools == ("*",) else str(self._names)
-        allowed = f"{limit.calls} call{'' if limit.calls == 1 else 's'}{f' of {named}' if named else ''}"
-        within = "" if limit.seconds is None else f" within {limit.seconds:g} s"
-        return f"the limit of {allowed}{_WHERE[limit.per]}{within} is used up. {self._again(tally, call.now)}."
+        return f"the limit of {limit.text_for(named)} is used up. {self._again(tally, call.now)}."
 
     def begin(self, call: Call) -> tuple[_Tally, float] | None:
         """Counts the call."""

@@ -48,6 +48,14 @@ def seconds(*, least: float = 0.0) -> Check:
     return check
 
 
+def filled(_instance: Any, attribute: Any, value: Any) -> None:
+    """Validator for a string that isn't empty."""
+    if not isinstance(value, str):
+        raise TypeError(f"{attribute.name} must be a string, got {kind_of(value)}")
+    if not value.strip():
+        raise ValueError(f"{attribute.name} must say something, got an empty one")
+
+
 def flag(_instance: Any, attribute: Any, value: Any) -> None:
     """Validator for true and false."""
     if type(value) is not bool:

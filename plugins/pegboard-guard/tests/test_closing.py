@@ -1,0 +1,182 @@
+"""Rules on what is over: closed tools, repeated calls, ended turns; and required calls with a condition."""
+
+from __future__ import annotations
+
+import pytest
+
+from pegboard import (
+    Deny,
+    ReadonlyContext,
+    ToolCall,
+    ToolError,
+    ToolRegistry,
+    TurnLimits,
+    register_plugin,
+    run_turn,
+    tool,
+)
+from pegboard.testing import ScriptedModel
+from pegboard_guard import ComesAfter, Distinct, EndsTurn, NotAfter, OrderRules, Required
+
+TURN = ReadonlyContext(session="s", invocation="i1")
+CONTEXTS = {"turn2": ReadonlyContext(session="s", invocation="i2"), "other": ReadonlyContext(session="o"), "": None}
+
+
+def named(name):
+    async def function(text: str = "") -> str:
+        """Does something; fails where the text says so."""
+        if text == "fail":
+            raise ToolError("It failed.")
+        return name
+
+    return tool(function, name=name)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def make_registry(*rules, clock=None):
+    registry = ToolRegistry()
+    registry.register(*(named(name) for name in ("edit", "test", "search", "submit", "mail")))
+    guard = OrderRules(*rules, clock=clock or Clock())
+    assert register_plugin(registry, guard, "order").status == "loaded"
+    return registry, guard
+
+
+def play(rules, script):
+    """Calls tools one after the other; returns the text of the last result.
+
+    `edit` has to run, `edit!` has to be denied, `edit:x` has the text `x`, `edit-` is denied by another callback; `+30`
+    lets 30 seconds pass, and `@turn2` names the context of the following calls.
+    """
+    clock, context, result = Clock(), TURN, None
+    registry, _ = make_registry(*rules, clock=clock)
+    for step in script.split():
+        name, _, text = step.rstrip("!-").partition(":")
+        if step.startswith("@"):
+            context = CONTEXTS[step[1:]]
+        elif step.startswith("+"):
+            clock.now += float(step)
+        elif step.endswith("-"):
+            with registry.add_callback("before_tool", lambda: Deny("no")):
+                registry.call_sync(name, {"text": text}, context)
+        else:
+            result = registry.call_sync(name, {"text": text}, context)
+            assert result.kind == ("denied" if step.endswith("!") else "tool_failure" if text == "fail" else None), step
+    return result and result.text
+
+
+@pytest.mark.parametrize(
+    ("rule", "script"),
+    [
+        # Closed once a tool ran, also if it failed; not if it didn't run.
+        (NotAfter("search", "submit"), "search submit search! edit submit @turn2 search! @other search"),
+        (NotAfter("search", "submit", within="turn"), "submit search! @turn2 search"),
+        (NotAfter("search", "submit"), "submit:fail search!"),
+        (NotAfter("search", "submit"), "submit- search"),
+        (NotAfter("search", "submit"), "submit submit- search!"),
+        (NotAfter("*", "submit"), "edit submit edit! submit!"),
+        (NotAfter("s*", ["test", "mail"]), "search mail submit!"),
+        (NotAfter("search", "submit", within="turn"), "@ submit search"),
+        # No equal call: of the same tool with the same arguments, unless it failed, or in a window.
+        (Distinct("mail"), "mail:a mail:a! mail:b edit:a edit:a @turn2 mail:a! @other mail:a"),
+        (Distinct("mail", within="turn"), "mail:a mail:a! @turn2 mail:a"),
+        (Distinct("mail", seconds=60), "mail:a +59 mail:a! +1 mail:a mail:a!"),
+        (Distinct("mail"), "mail:fail mail:fail mail:a"),
+        (Distinct("mail"), "mail:a- mail:a mail:a!"),
+        (Distinct("*"), "mail:a edit:a mail:a!"),
+        (Distinct("mail", within="turn"), "@ mail:a mail:a"),
+    ],
+)
+def test_calls_are_denied(rule, script):
+    """By what was called before."""
+    play([rule], script)
+
+
+def test_the_reasons_say_what_to_do():
+    """In short sentences."""
+    assert play([NotAfter("search", "submit")], "submit search!") == (
+        "search was denied: it can't be called any more in this session, as submit was called. Continue without it."
+    )
+    again = "the same call was made before. Use its result, or change the arguments; don't repeat it"
+    assert play([Distinct("mail")], "mail mail!") == f"mail was denied: {again} in this session."
+    assert play([Distinct("mail", seconds=60)], "mail +9.5 mail!") == f"mail was denied: {again} in the next 51 s."
+
+
+def test_a_call_whose_arguments_cant_be_compared_runs(monkeypatch):
+    """As it does for the doom loop."""
+    monkeypatch.setattr("pegboard_guard.rules.digest_or_none", lambda _value: None)
+    play([Distinct("mail")], "mail mail")
+
+
+@pytest.mark.parametrize(
+    ("script", "missing"),
+    [
+        ("", ()),
+        ("search", ()),
+        ("edit", ("test",)),
+        ("edit test", ()),
+        ("test edit", ("test",)),
+        ("edit test edit", ("test",)),
+        ("edit test:fail", ("test",)),
+        ("edit:fail", ("test",)),
+        ("edit-", ()),
+        ("edit @turn2", ()),
+    ],
+)
+def test_a_required_call_may_have_a_condition(script, missing):
+    """It has to follow the last call that makes it necessary."""
+    registry, guard = make_registry(Required("test", when="edit"))
+    context = TURN
+    for step in script.split():
+        name, _, text = step.rstrip("-").partition(":")
+        if step.startswith("@"):
+            context = CONTEXTS[step[1:]]
+        elif step.endswith("-"):
+            with registry.add_callback("before_tool", lambda: Deny("no")):
+                registry.call_sync(name, {"text": text}, context)
+        else:
+            registry.call_sync(name, {"text": text}, context)
+    assert guard.missing(context) == missing
+
+
+def test_a_tool_may_require_itself_by_a_pattern():
+    """Its own call makes it necessary and meets it."""
+    registry, guard = make_registry(Required("test", when="*"))
+    registry.call_sync("test", {}, TURN)
+    assert guard.missing(TURN) == ()
+    registry.call_sync("edit", {}, TURN)
+    assert guard.missing(TURN) == ("test",)
+
+
+async def test_a_call_ends_the_turn():
+    """Once it has succeeded; the model isn't called again, nor is the turn continued."""
+    registry, guard = make_registry(EndsTurn("submit"), Required("test"))
+    steps = [ToolCall("submit", {"text": "fail"}, "1"), [ToolCall("submit", {}, "2"), ToolCall("edit", {}, "3")]]
+    with ScriptedModel(steps) as model:
+        outcome = await run_turn(model, "Go on.", registry, TURN)
+    assert (outcome.ended, outcome.response.text) == ("answered", "submit succeeded, which ends the turn.")
+    assert outcome.calls == 3
+    assert guard.missing(TURN) == ("test",)
+    with ScriptedModel(["Hello.", "Still no test."]) as model:
+        outcome = await run_turn(model, "Hi.", registry, CONTEXTS["turn2"], limits=TurnLimits(continuations=1))
+    assert outcome.response.text == "Still no test."
+
+
+def test_outside_of_a_turn_nothing_ends():
+    """A call without an invocation belongs to no turn."""
+    registry, guard = make_registry(EndsTurn("submit"))
+    registry.call_sync("submit", {})
+    assert guard.pegboard_before_model(ReadonlyContext()) is None
+
+
+def test_rules_that_leave_no_way_are_refused():
+    """A tool that waits for what closes it."""
+    with pytest.raises(ValueError, match="mail waits for test, and may not be called any more once test ran"):
+        OrderRules(ComesAfter("mail", "test"), NotAfter("mail", "test"))
+    OrderRules(ComesAfter("mail", "test"), NotAfter("mail", "test", within="turn"))
+    OrderRules(ComesAfter("mail", "test"), NotAfter("mail", "submit"))
