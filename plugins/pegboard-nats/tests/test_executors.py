@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import asynccontextmanager, suppress
 
 import nats
@@ -198,6 +199,17 @@ async def test_a_call_whose_record_was_changed_may_have_run_and_its_worker_works
                 while (await jetstream.stream_info(f"{prefix}-calls")).state.messages:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
     await client.close()
+
+
+def test_a_forgotten_executors_connection_is_closed_with_its_loop(server):
+    """As warnings are errors, a connection that is left open would fail this."""
+
+    async def main():
+        await NatsExecutor(server.settings(prefix="forgotten")).status()
+        gc.collect()
+
+    asyncio.run(main())
+    gc.collect()
 
 
 @both

@@ -18,6 +18,8 @@ from pegboard.worker import SentCall
 from pegboard_nats.settings import NatsSettings
 
 _RECONNECT_SECONDS: Final = 0.25
+# The tasks that close the connections. Loops don't keep tasks alive, and executors may be dropped before them.
+_KEEPING: Final = set[asyncio.Task[None]]()
 
 
 class EncryptedClient(Client):
@@ -146,7 +148,10 @@ class Connections:
         loop = asyncio.get_running_loop()
         if loop not in self._made:
             made = loop.create_future()
-            self._made[loop] = loop.create_task(self._keep(made)), made
+            task = loop.create_task(self._keep(made))
+            self._made[loop] = task, made
+            _KEEPING.add(task)
+            task.add_done_callback(_KEEPING.discard)
         connection = await asyncio.shield(self._made[loop][1])
         if not connection.client.is_connected:
             await self._reconnected(connection.client)
