@@ -62,14 +62,14 @@ def pegboard_register_tools(register: Callable[..., None], settings: Mapping[str
 
 @hookspec
 def pegboard_register_toolsets(
-    register: Callable[[Toolset], None], settings: Mapping[str, Any], config: Config
+    register: Callable[[Toolset], None], settings: Mapping[str, Any], config: Config | None
 ) -> None:
     """Registers toolsets, which are queried for their tools at every resolution. Since 0.1.
 
     Args:
         register: Takes one `Toolset`.
         settings: The plugin's settings.
-        config: What the registry was loaded with; an empty one where a child process loads the plugin. Since 0.3.
+        config: What the registry was loaded with; `None` where a child process loads the plugin. Since 0.3.
     """
 
 

@@ -73,7 +73,7 @@ class Plugin:
     settings: Mapping[str, Any]  # its settings
     manifest: PluginManifest = field(factory=lambda: PluginManifest(""))  # what it is expected to bring
     record: PluginRecord = field(init=False)  # its present record
-    config: Config = NO_CONFIG  # what its registry was loaded with
+    config: Config | None = None  # what its registry was loaded with
     # its tools as they were registered from its manifest, by their names in its code; or `None`
     listed: dict[str, Tool] | None = None
     # its tools with their code that are as they were listed, likewise

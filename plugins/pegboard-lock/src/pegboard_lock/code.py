@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from attrs import define, field, frozen
@@ -169,16 +170,18 @@ def _is_editable(found: Distribution) -> bool:
 
 def _installed(found: Distribution) -> list[tuple[str, str]] | None:
     """The files in RECORD that belong to the distribution itself; `None` without one."""
-    if found.files is None:
+    record = found.read_text("RECORD")  # read here, as `files` leaves out what is missing, by version of the finder
+    if not record:
         return None
     own: list[tuple[str, str]] = []
-    for file in found.files:
+    for row in csv.reader(record.splitlines()):
+        file = PurePosixPath(row[0]) if row else PurePosixPath()
         parts = file.parts
         is_metadata = len(parts) == 2 and parts[0].endswith(".dist-info")
-        if ".." in parts or file.is_absolute() or "__pycache__" in parts:
+        if not parts or ".." in parts or file.is_absolute() or "__pycache__" in parts:
             continue  # scripts and data elsewhere, and compiled code
         if not (is_metadata and (parts[1] in _NOT_OWN or parts[1] == "WHEEL")):
-            own.append((file.as_posix(), str(found.locate_file(file))))
+            own.append((file.as_posix(), str(found.locate_file(str(file)))))
     return own
 
 

@@ -147,6 +147,15 @@ def read_lock(file: Path) -> tuple[Lock, bytes]:
     return parse_lock(content, file), content
 
 
+def stamp_of(file: Path) -> object:
+    """What changes when a file does; `None` if it can't be examined."""
+    try:
+        facts = file.stat()
+    except OSError:
+        return None
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino
+
+
 def is_binding(file: Path, content: bytes) -> bool:
     """Whether what a lock lists counts as accepted: it isn't part of a project, or is trusted with this content."""
     return may_bind(file, content)

@@ -16,7 +16,7 @@ from pegboard.json import count_text
 from pegboard.toolsets import ToolMapper, identity_of
 from pegboard_lock.check import MOST_PROBLEMS_SHOWN, Comparison, Present
 from pegboard_lock.drift import Drift
-from pegboard_lock.lock_file import LockError, is_binding, read_lock
+from pegboard_lock.lock_file import LockError, is_binding, read_lock, stamp_of
 from pegboard_lock.settings import LockSettings, lock_path, read_settings
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class LockPlugin:
 
     def _read(self, file: Path) -> _Loaded | None:
         """The lock in a file, read again if the file, or what is trusted, has changed; `None` if there is no file."""
-        stamp = (file, _stamp(file), _stamp(trust_file()))
+        stamp = (file, stamp_of(file), stamp_of(trust_file()))
         if stamp[1] is None:
             return None
         if self._loaded is None or self._loaded.stamp != stamp:
@@ -161,14 +161,6 @@ class LockPlugin:
 
 def _with_code(code: str, tool: Tool) -> Tool:
     return tool.with_spec(meta={**tool.spec.meta, _CODE: code})
-
-
-def _stamp(file: Path) -> object:
-    try:
-        facts = file.stat()
-    except OSError:
-        return None
-    return facts.st_mtime_ns, facts.st_size, facts.st_ino
 
 
 def _text(drifts: Sequence[Drift]) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
 from pegboard import Problem, ResolvedTools
-from pegboard.cli import Session
 from pegboard.threads import run_in_thread
 from pegboard.toolsets import identity_of, resolve_tools
 from pegboard.typing import JsonObject
 from pegboard_lock.check import Comparison, Present
 from pegboard_lock.code import code_name, joined_code
 from pegboard_lock.lock_file import Lock, entry_of
+
+if TYPE_CHECKING:
+    from pegboard.cli import Session
 
 
 @frozen(eq=False)

@@ -30,6 +30,7 @@ from pegboard.json import count_text
 from pegboard.tools import EMPTY_CONTEXT
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Definitions
+from pegboard_mcp.locked import write_to_lock
 from pegboard_mcp.settings import ServerError, Servers, ServerSettings, servers_from
 from pegboard_mcp.toolset import McpToolset
 
@@ -140,6 +141,7 @@ def accept_command(options: Options, name: str, *, yes: bool, mcp_config: str | 
         lines = [*now.lines()]
     elif not lines:
         write_note(f"{name}: nothing has changed; accepted: {count_text(count, 'tool')}")
+        _lock(session, toolset)
         return 0
     write("".join(f"{line}\n" for line in lines))
     if not yes and not click.confirm(f"Accept {count_text(count, 'tool')} of {name}?", err=True):
@@ -149,7 +151,15 @@ def accept_command(options: Options, name: str, *, yes: bool, mcp_config: str | 
         return 1
     toolset.accept(now)
     write_note(f"{name}: accepted: {count_text(count, 'tool')}")
+    _lock(session, toolset)
     return 0
+
+
+def _lock(session: Session, toolset: McpToolset) -> None:
+    """Writes what is accepted to the lock in effect, if there is one."""
+    file = write_to_lock(session.config, toolset)
+    if file is not None:
+        write_note(f"{toolset.name}: locked in {file}")
 
 
 @mcp_command.command("login")

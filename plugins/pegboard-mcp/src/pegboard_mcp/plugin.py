@@ -11,19 +11,24 @@ from pegboard.lazy import lazy_call
 if TYPE_CHECKING:
     import click
 
+    from pegboard import Config
+
 
 @hookimpl
-def pegboard_register_toolsets(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
+def pegboard_register_toolsets(
+    register: Callable[[Any], None], settings: Mapping[str, Any], config: Config | None
+) -> None:
     """Registers a toolset for each server of the settings.
 
     Args:
         register: Registers a toolset.
         settings: `[plugins.mcp]`: `servers`, a table by name (see `ServerSettings`), and `mcp_config`, a JSON file.
+        config: The registry's configuration, which says where a lock is.
     """
     if settings:
         from pegboard_mcp.toolset import configured
 
-        for toolset in configured(settings):
+        for toolset in configured(settings, config):
             register(toolset)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,7 @@ from attrs import evolve, field, frozen
 
 from pegboard import (
     AudioContent,
+    Config,
     ImageContent,
     LinkContent,
     Problem,
@@ -33,6 +35,7 @@ from pegboard.text import visible
 from pegboard.threads import run_in_thread
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Changes, Definition, Definitions, tools_of
+from pegboard_mcp.locked import digest_in_lock, pinned
 from pegboard_mcp.resources import readers
 from pegboard_mcp.settings import ServerError, ServerSettings, check_server_name, config_file, read_server, servers_from
 
@@ -72,18 +75,24 @@ class McpToolset(ToolsetBase):
         name: The name of the server, and of the toolset.
         settings: The server's settings.
         accepted: The file of the accepted definitions; `None` keeps them in memory.
+        config: The configuration that says where a lock is; `None`: no lock applies.
 
     Attributes:
         show_login: Called with the address to log in at; `None`: only an earlier login is used.
     """
 
-    def __init__(self, name: str, settings: ServerSettings, accepted: Accepted | None = None) -> None:
+    def __init__(
+        self, name: str, settings: ServerSettings, accepted: Accepted | None = None, config: Config | None = None
+    ) -> None:
         check_server_name(name)
         self.name = name
         self.settings = settings
         self.publishes = [accepted.path] if accepted is not None and settings.accept == "first" else None
         self.show_login: Callable[[str], None] | None = None
+        self.identity = settings.reached_by
         self._file = accepted
+        self._config = config
+        self._pins: Mapping[str, str] | None = None  # what a trusted lock has of it
         self._accepted: Definitions | None = None
         self._listed: Definitions | None = None
         self._known: _Known | None = None
@@ -111,7 +120,9 @@ class McpToolset(ToolsetBase):
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The accepted tools; the server is only asked if there is no accepted list."""
         del context
-        if self._known is None and self.settings.accept == "first":
+        if self._config is not None:
+            await self._follow(await run_in_thread(pinned, self._config, self.name))
+        if self._known is None and self.settings.accept == "first" and self._pins is None:
             await self._read()
             if self._accepted is not None and self._known is None:
                 self._known = _Known(self._accepted)
@@ -124,6 +135,40 @@ class McpToolset(ToolsetBase):
                     error.add_note(f"'registry mcp accept {self.name}' waits until it has started")
                 raise
         return await run_in_thread(self._offered)
+
+    async def _follow(self, pins: Mapping[str, str] | None) -> None:
+        """Takes what a lock lists as what is accepted; asks the server if none of its known lists has all of that."""
+        if pins == self._pins:
+            return
+        await self._read()
+        self._pins = pins
+        listed = self._listed or self._accepted
+        if pins is not None and listed is not None:
+            self._accept_pinned(listed)
+            accepted = self._accepted or listed
+            self._known = _Known(accepted, accepted.changes_to(listed))
+            if not {*pins.values()} <= {digest_in_lock(tool) for tool in (*self.accepted_tools(), *self._readers)}:
+                with suppress(ServerError):  # what is known is offered, and the lock names what is missing
+                    await self._start_in_time()
+
+    def _accept_pinned(self, listed: Definitions) -> None:
+        """Accepts those definitions of a list that are as the lock has them."""
+        before, pins = self._accepted, self._pins or {}
+        tools, _ = tools_of(self.name, self.settings, listed.tools.values(), self._call)
+        same = {_own_name(tool) for tool in tools if pins.get(tool.name) == digest_in_lock(tool)}
+        instructions = listed.instructions if before is None else before.instructions
+        own = {name: each for name, each in listed.tools.items() if name in same}
+        accepted = Definitions(own, instructions=instructions, server=listed.server)
+        if before is None or _digests(_Known(before)) != _digests(_Known(accepted)):
+            self._store(accepted)
+        else:
+            self._accepted = accepted
+
+    def accepted_tools(self) -> list[Tool]:
+        """The tools of the accepted definitions, and those that read what else the server has."""
+        definitions = () if self._accepted is None else self._accepted.tools.values()
+        tools, _ = tools_of(self.name, self.settings, definitions, self._call)
+        return [*tools, *self._readers]
 
     async def _start_in_time(self) -> None:
         """Starts the server; one that was slow before is hardly waited for, as all other tools wait with it."""
@@ -235,7 +280,9 @@ class McpToolset(ToolsetBase):
         log = operator_log().getChild(f"mcp.{self.name}")
         for name, cause in definitions.problems[:20]:
             log.warning("%s", cause if name is None else f"tool {visible(name)[:80]!r}: {cause}")
-        if self._accepted is None or self.settings.accept == "always":
+        if self._pins is not None:
+            self._accept_pinned(definitions)
+        elif self._accepted is None or self.settings.accept == "always":
             definitions.is_unseen = True
             try:
                 self._store(definitions)
@@ -269,7 +316,7 @@ class McpToolset(ToolsetBase):
     def _list_tools(self, known: _Known) -> ToolsetResult:
         new = [each for each in known.offered.tools.values() if each.digest not in self._tools]
         tools, problems = tools_of(self.name, self.settings, new, self._call)
-        fresh = {tool.spec.original_name or tool.spec.name: tool for tool in tools}
+        fresh = {_own_name(tool): tool for tool in tools}
         made = {
             definition.digest: tool
             for name, definition in known.offered.tools.items()
@@ -407,6 +454,11 @@ class McpToolset(ToolsetBase):
         return running[-1] if len(owners) == 1 else None
 
 
+def _own_name(tool: Tool) -> str:
+    """The server's name for a tool."""
+    return tool.spec.original_name or tool.spec.name
+
+
 def _digests(known: _Known) -> dict[str, str]:
     return {name: each.digest for name, each in known.offered.tools.items()}
 
@@ -472,13 +524,13 @@ def _problems(faults: Sequence[str], file: Path | None) -> ToolsetBase:
     return ToolsetFunction("mcp", lambda: offer, publishes=files)
 
 
-def configured(settings: Mapping[str, Any]) -> list[ToolsetBase]:
-    """The toolsets of the servers in the plugin's settings."""
+def configured(settings: Mapping[str, Any], config: Config | None = None) -> list[ToolsetBase]:
+    """The toolsets of the servers in the plugin's settings; a lock is looked for by the configuration."""
     try:
         servers, file = servers_from(settings), config_file(settings)
     except ValueError as error:  # raised here, it would disable the plugin's commands, which report it
         return [_problems([str(error)], None)]
-    made = [McpToolset(name, each, Accepted.of(name, each)) for name, each in servers.settings.items()]
+    made = [McpToolset(name, each, Accepted.of(name, each), config) for name, each in servers.settings.items()]
     if not servers.faults and file is None:
         return [*made]
     return [*made, _problems(servers.faults, file)]

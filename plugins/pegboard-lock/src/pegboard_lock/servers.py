@@ -1,0 +1,78 @@
+"""What a lock says of one toolset, for toolsets of servers, and how they write to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from attrs import evolve
+
+from pegboard import Config, Tool
+from pegboard.config import trust_file
+from pegboard.errors import PegboardError
+from pegboard_lock.check import Comparison
+from pegboard_lock.lock_file import Lock, LockError, entry_of, is_binding, read_lock, stamp_of, write_lock
+from pegboard_lock.settings import lock_path, read_settings
+
+_read: Final[dict[Path, tuple[object, Lock | None]]] = {}  # by file: its stamp, and the lock if it binds
+_MOST_READ: Final = 16
+
+
+def pins_of(config: Config, toolset: str) -> Mapping[str, str] | None:
+    """The digests of the definitions of a toolset's tools in the lock in effect, by name.
+
+    `None` if there is no lock, it can't be used, isn't trusted, or doesn't name the toolset.
+    """
+    try:
+        file = lock_path(config, read_settings(config))
+    except PegboardError:
+        return None
+    stamp = stamp_of(file), stamp_of(trust_file())
+    if file not in _read or _read[file][0] != stamp:
+        if len(_read) >= _MOST_READ:
+            _read.clear()
+        _read[file] = stamp, _binding_lock(file)
+    lock = _read[file][1]
+    return None if lock is None else lock.pins(toolset)
+
+
+def accept_toolset(config: Config, toolset: str, identity: str | None, tools: Sequence[Tool]) -> Path | None:
+    """Writes the tools of a toolset to the lock in effect, in place of those that it has of it.
+
+    Args:
+        config: The configuration.
+        toolset: The toolset's name.
+        identity: The digest of its identity.
+        tools: Its tools, with the origin that they have in a registry.
+
+    Returns:
+        The file; `None` if there is no lock, or it has all of this already.
+
+    Raises:
+        LockError: There is one that is damaged, or can't be written.
+        ConfigError: `[lock]` is wrong.
+    """
+    file = lock_path(config, read_settings(config))
+    if not file.exists():
+        return None
+    lock = read_lock(file)[0]
+    own = {tool.name: entry_of(tool, tool.origin.distribution) for tool in tools}
+    others = {name: entry for name, entry in lock.tools.items() if entry["toolset"] != toolset}
+    distributions, comparison = dict(lock.distributions), Comparison(lock, file.parent)
+    for name in {tool.origin.distribution for tool in tools} - {None} - distributions.keys():
+        distributions[name or ""] = comparison.codes.entry(name or "", file.parent)
+    toolsets = {**lock.toolsets, toolset: {"identity": identity}}
+    new = evolve(lock, tools={**others, **own}, distributions=distributions, toolsets=toolsets)
+    if new.to_text() == lock.to_text():
+        return None
+    write_lock(file, new, whole=False)
+    return file
+
+
+def _binding_lock(file: Path) -> Lock | None:
+    try:
+        lock, content = read_lock(file)
+    except LockError:
+        return None
+    return lock if is_binding(file, content) else None

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from pegboard import Config, Origin, tool, tool_of
+from pegboard_lock import Lock, LockError, accept_toolset, pins_of, read_lock, write_lock
+
+ORIGIN = Origin("mcp", "pegboard-nowhere", toolset="web", trusted=False)
+
+
+@tool
+def fetch(url: str) -> str:
+    "Fetch a page."
+    return url
+
+
+FETCH = tool_of(fetch).evolve(origin=ORIGIN)
+
+
+@pytest.fixture
+def config(tmp_path):
+    return Config(lock={"file": str(tmp_path / "pegboard.lock")})
+
+
+def test_a_toolset_is_locked_as_it_was_accepted_and_its_pins_are_known(config, tmp_path):
+    file = tmp_path / "pegboard.lock"
+    assert accept_toolset(config, "web", "sha256:1", [FETCH]) is None, "there is no lock"
+    assert pins_of(config, "web") is None
+    write_lock(file, Lock(), whole=True)
+    assert pins_of(config, "web") is None
+    assert accept_toolset(config, "web", "sha256:1", [FETCH]) == file
+    assert pins_of(config, "web") == {"fetch": FETCH.spec.digest}
+    assert accept_toolset(config, "web", "sha256:1", [FETCH]) is None, "nothing has changed"
+    lock = read_lock(file)[0]
+    assert lock.toolsets == {"web": {"identity": "sha256:1"}}
+    assert lock.distributions == {"pegboard-nowhere": {"version": None, "code": None}}
+
+
+def test_tools_of_other_toolsets_stay_and_its_own_former_ones_go(config, tmp_path):
+    write_lock(tmp_path / "pegboard.lock", Lock(), whole=True)
+    other = FETCH.evolve(origin=Origin("mcp", toolset="mail")).with_spec(name="send")
+    accept_toolset(config, "mail", None, [other])
+    accept_toolset(config, "web", None, [FETCH])
+    accept_toolset(config, "web", None, [FETCH.with_spec(name="fetch_page")])
+    assert set(read_lock(tmp_path / "pegboard.lock")[0].tools) == {"send", "fetch_page"}
+
+
+def test_a_lock_that_isnt_trusted_or_is_damaged_pins_nothing(config, tmp_path):
+    file = tmp_path / "pegboard.lock"
+    write_lock(file, Lock(), whole=True)
+    accept_toolset(config, "web", None, [FETCH])
+    (tmp_path / "pegboard.toml").touch()
+    file.write_text(file.read_text() + "\n")
+    assert pins_of(config, "web") is None
+    file.write_text("{}")
+    assert pins_of(config, "web") is None
+    with pytest.raises(LockError, match="its format None"):
+        accept_toolset(config, "web", None, [FETCH])
+
+
+def test_wrong_settings_pin_nothing():
+    assert pins_of(Config(lock={"files": 3}), "web") is None
+
+
+def test_few_locks_are_remembered(tmp_path):
+    for number in range(40):
+        assert pins_of(Config(lock={"file": str(tmp_path / f"{number}.lock")}), "web") is None

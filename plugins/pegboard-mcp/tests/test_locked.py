@@ -1,0 +1,107 @@
+"""What a lock of pegboard-lock decides on a server's tools."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pegboard import Config, Limits, Permissions, ToolRegistry, ToolSpec
+from pegboard_lock import Lock, read_lock, write_lock
+from pegboard_mcp.definitions import Accepted
+from pegboard_mcp.locked import write_to_lock
+from pegboard_mcp.settings import read_server
+from pegboard_mcp.toolset import McpToolset
+
+SERVER = str(Path(__file__).with_name("bad_server.py"))
+pytestmark = pytest.mark.slow
+
+
+class Machine:
+    """A user's machine: a server, the file of what was accepted, and a lock in effect."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.lock, self.more, self.accepted = folder / "pegboard.lock", folder / "more.json", folder / "accepted.json"
+        self.config = Config(lock={"file": str(self.lock)})
+        args = ["-I", SERVER, "more", str(self.more)]
+        self.settings = read_server("real", {"command": sys.executable, "args": args, **settings})
+
+    def list_more(self, *names: str) -> None:
+        """Has the server list more tools."""
+        self.more.write_text(json.dumps([{"name": name, "inputSchema": {"type": "object"}} for name in names]))
+
+    @asynccontextmanager
+    async def registry(self):
+        """A registry with the server's tools, and the toolset."""
+        toolset = McpToolset("real", self.settings, Accepted(str(self.accepted)), self.config)
+        async with ToolRegistry(permissions=Permissions(mode="bypass"), limits=Limits(toolset_timeout=300)) as made:
+            made.register(toolset)
+            yield made, toolset
+
+    async def lock_all(self) -> None:
+        """Accepts what the server lists, as `registry mcp accept` does."""
+        toolset = McpToolset("real", self.settings, Accepted(str(self.accepted)))
+        _, now = await toolset.pending()
+        toolset.accept(now)
+        await toolset.close()
+        assert write_to_lock(self.config, toolset) == self.lock
+
+
+async def test_exactly_the_locked_definitions_are_accepted_on_a_first_list(tmp_path):
+    made = Machine(tmp_path, accept="always")
+    write_lock(made.lock, Lock(), whole=True)
+    await made.lock_all()
+    made.list_more("evil")
+    made.accepted.unlink()
+    async with made.registry() as (registry, _):
+        resolved = await registry.resolve()
+        assert resolved.names == ("real__echo", "real__env")
+        assert "'evil' is held back" in str(resolved.problems)
+    assert "evil" not in made.accepted.read_text()
+
+
+async def test_what_another_has_locked_is_asked_for_and_accepted_and_nothing_more(tmp_path):
+    made = Machine(tmp_path)
+    write_lock(made.lock, Lock(), whole=True)
+    await made.lock_all()
+    two_tools = read_lock(made.lock)[0]
+    made.list_more("added")
+    await made.lock_all()
+    four = read_lock(made.lock)[0]
+    write_lock(made.lock, two_tools, whole=True)
+    async with made.registry() as (registry, _):
+        assert (await registry.resolve()).names == ("real__echo", "real__env")
+        assert (await registry.call("real__echo", {"text": "hi"})).text == "hi"
+        write_lock(made.lock, four, whole=True)
+        assert "real__added" in (await registry.resolve()).names
+        made.lock.unlink()
+        assert "real__added" in (await registry.resolve()).names, "it is what was accepted last"
+
+
+async def test_a_definition_that_changes_before_its_call_is_not_run(tmp_path):
+    made = Machine(tmp_path)
+    write_lock(made.lock, Lock(), whole=True)
+    await made.lock_all()
+    async with made.registry() as (registry, _):
+        resolved = await registry.resolve()  # from the file; the server isn't started yet
+        made.more.write_text(json.dumps([{"name": "env", "description": "Other.", "inputSchema": {"type": "object"}}]))
+        result = await registry.call("real__env", {}, resolved=resolved)
+        assert "env was not run" in result.text
+        assert "real__env" not in (await registry.resolve()).names
+
+
+async def test_a_server_that_doesnt_start_loses_nothing_that_is_known(tmp_path):
+    made = Machine(tmp_path)
+    write_lock(made.lock, Lock(), whole=True)
+    await made.lock_all()
+    lock = read_lock(made.lock)[0]
+    entry = lock.tools["real__echo"]
+    more = {**lock.tools, "real__gone": {**entry, "spec": {**entry["spec"], "name": "real__gone"}}}
+    more["real__gone"]["digest"] = ToolSpec.from_json(more["real__gone"]["spec"]).digest
+    write_lock(made.lock, Lock(more, lock.distributions, lock.toolsets), whole=True)
+    made.more.write_text("[")  # the server fails as it lists its tools
+    async with made.registry() as (registry, _):
+        assert (await registry.resolve()).names == ("real__echo", "real__env")
