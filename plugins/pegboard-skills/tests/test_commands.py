@@ -126,6 +126,16 @@ def test_skills_of_one_name_fail(run, write_skill):
     assert [row["problems"] for row in json.loads(done.stdout)["skills"]] == [[problem]] * 2
 
 
+def test_a_skill_that_the_users_replaces_is_noted(tmp_path, run, write_skill, monkeypatch):
+    """It can be used, but isn't."""
+    own = write_skill("pdf")
+    other = write_skill("pdf", within="package")
+    monkeypatch.setattr("pegboard_skills.sources._package_folders", lambda *_: [(other, "tools")])
+    done = run("check", "--json")
+    assert [row.get("notes") for row in json.loads(done.stdout)["skills"]] == [None, [f"'{own}' is used instead"]]
+    assert done.return_value == 0
+
+
 def test_the_doctor_reports_what_cant_be_used(tmp_path, write_skill):
     """With what to do."""
     (tmp_path / ".git").mkdir()

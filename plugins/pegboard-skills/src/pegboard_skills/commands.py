@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ from pegboard.errors import ConfigError
 from pegboard.files import CONFIG_NAME
 from pegboard_skills.check import Checked, check_skill
 from pegboard_skills.settings import read_settings
+from pegboard_skills.skill import Skill
 from pegboard_skills.sources import SkillSources
 
 _IGNORED: Final = ("", "plugins", "plugins.skills")
@@ -73,7 +74,9 @@ def check_command(options: Options, paths: tuple[Path, ...], *, as_json: bool) -
     sources = SkillSources(folders, (), trusted=True) if paths else _sources(options)
     problems: list[Problem] = []
     checked = [check_skill(place) for place in sources.places(problems)]
-    for name, several in sources.find().conflicts.items():
+    found = sources.find()
+    checked = [_with_use(each, found.skills) for each in checked]
+    for name, several in found.conflicts.items():
         excluded = {str(skill.folder) for skill in several}
         cause = f"another skill is called {name!r}, too; rename or remove one of them"
         checked = [evolve(each, problems=(cause,)) if each.folder in excluded else each for each in checked]
@@ -84,6 +87,14 @@ def check_command(options: Options, paths: tuple[Path, ...], *, as_json: bool) -
         write(rows_text(("SKILL", "FROM", "CHECK"), rows, stdout_screen()))
     _report(problems)
     return 1 if problems or any(each.problems for each in checked) else 0
+
+
+def _with_use(checked: Checked, skills: Mapping[str, Skill]) -> Checked:
+    """The checked skill; with a note if the user's skill of its name is used instead."""
+    used = skills.get(Path(checked.folder).name)
+    if used is None or checked.problems or str(used.folder) == checked.folder:
+        return checked
+    return evolve(checked, notes=(*checked.notes, f"{str(used.folder)!r} is used instead"))
 
 
 def _outcome(checked: Checked) -> str:

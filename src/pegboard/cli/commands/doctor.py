@@ -50,6 +50,7 @@ _DIAGNOSE: Final = "pegboard_diagnose"
 _CORRECT: Final = "Correct or remove it."
 _ASK_AUTHOR: Final = "Ask its author to correct it."
 _RENAME: Final = "Rename one of them: [rename] or [prefix] in pegboard.toml."
+_SKILLS: Final = "pegboard.skills"  # the group of packages that bring skills, which pegboard-skills reads
 _NO_MODULE: Final = "ModuleNotFoundError"
 Finding: TypeAlias = tuple[str, str, str]
 """The thing, what is wrong with it, and what to do."""
@@ -297,7 +298,7 @@ def _of_groups(session: Session, distributions: Mapping[str, Distribution]) -> I
         if damage:
             yield f"distribution {ascii(name)[1:-1]}", damage, "Reinstall it."
         for group in sorted(groups):
-            if group != GROUP and (group.startswith(f"{GROUP}.") or suggest(group, [GROUP])):
+            if group not in (GROUP, _SKILLS) and (group.startswith(f"{GROUP}.") or suggest(group, [GROUP])):
                 cause = f"its entry points are in the group {group!r}; those of plugins belong in {GROUP!r}"
                 fix = f"Write [project.entry-points.{GROUP}] and reinstall it."
                 yield f"distribution {name}", cause, fix
