@@ -167,11 +167,11 @@ async def test_a_call_ends_the_turn():
     assert outcome.response.text == "Still no test."
 
 
-def test_outside_of_a_turn_nothing_ends():
+async def test_outside_of_a_turn_nothing_ends():
     """A call without an invocation belongs to no turn."""
     registry, guard = make_registry(EndsTurn("submit"))
-    registry.call_sync("submit", {})
-    assert guard.pegboard_before_model(ReadonlyContext()) is None
+    await registry.call("submit", {})
+    assert await guard.pegboard_before_model(ReadonlyContext()) is None
 
 
 def test_rules_that_leave_no_way_are_refused():

@@ -227,9 +227,9 @@ class Guard:
         return None if self.gate is None else await self.gate.pegboard_on_stop(context, outcome)
 
     @hookimpl
-    def pegboard_before_model(self, context: ReadonlyContext) -> ModelResponse | None:
+    async def pegboard_before_model(self, context: ReadonlyContext) -> ModelResponse | None:
         """Ends a turn after a call that ends it, in place of the next request."""
-        return None if self.order is None else self.order.pegboard_before_model(context)
+        return None if self.order is None else await self.order.pegboard_before_model(context)
 
     @hookimpl
     def pegboard_register_processors(self, register: Callable[[str, Any], None]) -> None:

@@ -648,7 +648,7 @@ class OrderRules(Rules):
         return self.reminder(context)
 
     @hookimpl
-    def pegboard_before_model(self, context: ReadonlyContext) -> ModelResponse | None:
+    async def pegboard_before_model(self, context: ReadonlyContext) -> ModelResponse | None:
         """Ends a turn in which a tool of an `EndsTurn` has succeeded, in place of the next request."""
         name = self.ended(context)
         return None if name is None else ModelResponse(f"{name} succeeded, which ends the turn.")

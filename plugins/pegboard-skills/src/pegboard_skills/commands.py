@@ -106,7 +106,7 @@ def _outcome(checked: Checked) -> str:
 
 def _report(problems: Iterable[Problem]) -> None:
     for problem in problems:
-        write_note(str(problem))
+        write_note(f"{problem}{'' if problem.fix is None else f'; {problem.fix[0].lower()}{problem.fix[1:]}'}")
 
 
 def _sources(options: Options) -> SkillSources:

@@ -14,31 +14,43 @@ _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 
 class Skills:
-    """The plugin, with its settings.
+    """The plugin, with its settings. Its commands work whatever they are.
 
     Args:
         settings: `[plugins.skills]`, see `Settings`.
-
-    Raises:
-        ValueError: A setting is unknown or wrong.
     """
 
     def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:
-        from pegboard_skills.settings import read_settings
-        from pegboard_skills.tools import SkillTools
-
-        read = read_settings(settings)
-        self.tools = SkillTools(read.sources(), read.budget)
+        self._settings = settings
 
     @hookimpl
     def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
-        """Registers `load_skill`, which also announces the skills in requests, and `read_skill_file`."""
-        register(self.tools)
+        """Registers `load_skill`, which also announces the skills in requests, and `read_skill_file`.
+
+        Raises:
+            ValueError: A setting is unknown or wrong; the tools are registered without skills.
+        """
+        from pegboard_skills.settings import read_settings
+        from pegboard_skills.sources import SkillSources
+        from pegboard_skills.tools import SkillTools
+
+        try:
+            settings = read_settings(self._settings)
+            register(SkillTools(settings.sources(), settings.budget))
+        except ValueError:
+            register(SkillTools(SkillSources(packages=())))  # a plugin without any of its tools has no commands, either
+            raise
 
     @hookimpl
     def pegboard_diagnose(self, report: Callable[[str, str], None]) -> None:
         """Reports the skills that can't be used."""
-        for problem in self.tools.sources.find().problems:
+        from pegboard_skills.settings import read_settings
+
+        try:
+            sources = read_settings(self._settings).sources()
+        except ValueError:  # reported as the plugin's problem
+            return
+        for problem in sources.find().problems:
             report(f"{problem.subject}: {problem.cause}", problem.fix or "Correct or remove it.")
 
     @hookimpl
