@@ -47,7 +47,7 @@ class Machine:
         _, now = await toolset.pending()
         toolset.accept(now)
         await toolset.close()
-        assert write_to_lock(self.config, toolset) == self.lock
+        assert write_to_lock(self.config, toolset, toolset.accepted_tools()) == self.lock
 
 
 async def test_exactly_the_locked_definitions_are_accepted_on_a_first_list(tmp_path):

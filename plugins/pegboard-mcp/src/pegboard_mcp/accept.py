@@ -157,7 +157,7 @@ def accept_command(options: Options, name: str, *, yes: bool, mcp_config: str | 
 
 def _lock(session: Session, toolset: McpToolset) -> None:
     """Writes what is accepted to the lock in effect, if there is one."""
-    file = write_to_lock(session.config, toolset)
+    file = write_to_lock(session.config, toolset, toolset.accepted_tools())
     if file is not None:
         write_note(f"{toolset.name}: locked in {file}")
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 from attrs import evolve
 
-from pegboard import Config, Origin, Tool
+from pegboard import Config, Origin, Tool, Toolset
 from pegboard.tools import visible_spec
 from pegboard.toolsets import identity_of
 
-if TYPE_CHECKING:
-    from pegboard_mcp.toolset import McpToolset
-
-_ORIGIN = Origin("mcp", "pegboard-mcp")
+_ORIGIN: Final = Origin("mcp", "pegboard-mcp")
 
 
 def pinned(config: Config, server: str) -> Mapping[str, str] | None:
@@ -33,8 +30,13 @@ def digest_in_lock(tool: Tool) -> str:
     return visible_spec(tool.spec).digest
 
 
-def write_to_lock(config: Config, toolset: McpToolset) -> Path | None:
+def write_to_lock(config: Config, toolset: Toolset, tools: Iterable[Tool]) -> Path | None:
     """Writes the accepted tools of a server to the lock in effect.
+
+    Args:
+        config: The configuration, which says where the lock is.
+        toolset: The server's toolset.
+        tools: Its accepted tools.
 
     Returns:
         The lock's file; `None` if there is no lock, or nothing to write.
@@ -46,10 +48,10 @@ def write_to_lock(config: Config, toolset: McpToolset) -> Path | None:
         return None
     from pegboard_lock import accept_toolset
 
-    tools = [
+    owned = [
         tool.evolve(
             spec=visible_spec(tool.spec), origin=evolve(_ORIGIN, toolset=toolset.name, trusted=tool.origin.trusted)
         )
-        for tool in toolset.accepted_tools()
+        for tool in tools
     ]
-    return accept_toolset(config, toolset.name, identity_of(toolset), tools)
+    return accept_toolset(config, toolset.name, identity_of(toolset), owned)
