@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -150,9 +151,25 @@ def lowest(session: nox.Session) -> None:
 
 @nox.session
 def newest(session: nox.Session) -> None:
-    """The tests on the newest releases of all dependencies, without `constraints.txt`, but for the slow ones."""
+    """The tests on the newest releases of all dependencies, without `constraints.txt`, but for the slow ones.
+
+    Where those are the releases of `constraints.txt`, it says so, as all tests run on them.
+    """
     install_checkout(session, "test", options=("--upgrade",), env={})
-    run_pytest(session, "-m", "not slow")
+    code = "import importlib.metadata as m; print(*(f'{each.name}=={each.version}' for each in m.distributions()))"
+    installed = split_versions(str(session.run("python", "-c", code, silent=True)).split())
+    known = split_versions(line.partition(";")[0] for line in CONSTRAINTS.read_text("utf-8").splitlines())
+    others = sorted(installed - known)  # and the packages of this checkout, which aren't in the file
+    newer = [f"{name} {version}" for name, version in others if name in dict(known)]
+    session.log(f"other releases than in constraints.txt: {', '.join(newer) or 'none'}")
+    if newer or session.posargs:
+        run_pytest(session, "-m", "not slow")
+
+
+def split_versions(requirements: Iterable[str]) -> set[tuple[str, str]]:
+    """The names, as pip compares them, and versions of lines `NAME==VERSION`."""
+    parts = [line.strip().split("==") for line in requirements if "==" in line]
+    return {(re.sub(r"[-_.]+", "-", name).lower(), version) for name, version in parts}
 
 
 @nox.session

@@ -599,6 +599,7 @@ def test_a_call_without_resolved_tools_sees_those_that_it_may_call(facts, names)
 # Tools that hang ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_hanging_tools_take_no_threads_from_callbacks_and_approvers_and_are_named(registry, monkeypatch):
     monkeypatch.setattr("pegboard.threads.STALL_SECONDS", 0.01)
     gate, begun, called = threading.Event(), queue.SimpleQueue(), []
@@ -637,6 +638,7 @@ async def test_a_tool_with_many_hanging_calls_is_refused():
         gate.set()
 
 
+@pytest.mark.slow
 def test_recursion_through_a_tools_own_threads_is_ended(registry):
     """The call that started a thread isn't known there."""
     texts = []

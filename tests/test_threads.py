@@ -378,6 +378,7 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
 """
 
 
+@pytest.mark.slow
 def test_after_a_fork_the_child_has_threads_of_its_own():
     """As with gunicorn, celery and multiprocessing: tools are registered before the fork and called in the child."""
     run = [sys.executable, "-W", "ignore", "-c", FORKS]

@@ -205,6 +205,7 @@ class TestCommandsOfPlugins:
         site.add("odd", "print('at import')\n" + COMMAND.format(body="KEPT.write('its own')"))
         assert run("odd") == (0, "its own", "at import\nwhile adding\n")
 
+    @pytest.mark.slow
     def test_they_are_cached_if_the_manifest_is_invalid(self, run, site):
         manifest = site.root / "demo_tools" / "pegboard-manifest.json"
         manifest.write_text(manifest.read_text().replace('"version": "1.0"', '"version": "0.9"'))

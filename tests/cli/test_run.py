@@ -224,6 +224,7 @@ def terminal(home, tmp_path):
             terminal.process.wait()
 
 
+@pytest.mark.slow
 def test_a_call_is_approved_after_its_preview(terminal):
     at = terminal("call", "wipe", "path=a.txt")
     at.until("removes a.txt")
@@ -233,6 +234,7 @@ def test_a_call_is_approved_after_its_preview(terminal):
     assert (at.end(), at.shown.endswith("wiped a.txt\n")) == (0, True)
 
 
+@pytest.mark.slow
 def test_a_call_is_rejected_with_a_reason(terminal):
     at = terminal("call", "wipe", "path=a.txt", "--json")
     at.until("Run it?")
@@ -242,6 +244,7 @@ def test_a_call_is_rejected_with_a_reason(terminal):
     assert (at.end(), "use b.txt" in at.shown) == (1, True)
 
 
+@pytest.mark.slow
 def test_input_typed_before_the_question_is_discarded(terminal):
     at = terminal("call", "wipe", "path=a.txt", "--json")
     at.type("y\n")
@@ -250,6 +253,7 @@ def test_input_typed_before_the_question_is_discarded(terminal):
     assert (at.end(), "use b.txt" in at.shown) == (1, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argv", "shown", "message"),
     [

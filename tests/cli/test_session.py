@@ -346,6 +346,7 @@ class TestPublished:
         write(home / "config/pegboard/pegboard.toml", f'[plugins.pub]\nfile = "{file}"\n')
         return file
 
+    @pytest.mark.slow
     def test_published_tools_are_listed_without_importing_the_plugin(self, run, file):
         """With the wrappers of their toolset applied; the toolset was closed."""
         for _ in range(2):
@@ -367,6 +368,7 @@ class TestPublished:
         assert (code, err, [each["name"] for each in json.loads(out)["tools"]]) == (0, "", ["n_show", "n_take"])
         assert "pub_tools" not in sys.modules
 
+    @pytest.mark.slow
     def test_a_call_of_a_published_tool_queries_no_other_toolset(self, run, file):
         run("list")
         calls = file.with_name("calls.json")
@@ -385,6 +387,7 @@ class TestPublished:
         )
         assert "not queried" not in run("list")[2]
 
+    @pytest.mark.slow
     def test_published_tools_are_completed(self, run, file, monkeypatch):
         monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
         monkeypatch.setenv("COMP_WORDS", "registry show n_")
@@ -397,6 +400,7 @@ class TestPublished:
             file.write_text(text)
             assert run("list", "--names")[1] == names
 
+    @pytest.mark.slow
     def test_a_failing_toolset_is_reported_and_queried_again(self, run, file):
         """Other tools are listed, no snapshot is written, and rules for its tools aren't reported."""
         file.rename(file.with_suffix(".away"))
@@ -424,6 +428,7 @@ class TestPublished:
         assert "pub_tools" not in sys.modules
         assert answer(["list"]) == 0
 
+    @pytest.mark.slow
     def test_invalid_publishes_is_reported(self, run, home, file):
         settings = home / "config" / "pegboard" / "pegboard.toml"
         settings.write_text(settings.read_text() + 'odd = "x"\n')
@@ -532,6 +537,7 @@ def pegboard_register_tools(register, settings):
 """
 
 
+@pytest.mark.slow
 def test_a_string_that_a_setting_rejects_hints_at_json(run, empty_site):
     empty_site.add("counting", COUNTING)
     hint = "--set counting.most=... sets a string; for a number or other JSON, write counting.most:=..."
@@ -539,6 +545,7 @@ def test_a_string_that_a_setting_rejects_hints_at_json(run, empty_site):
         assert (hint in run("list", "--set", f"counting.most{value}")[2]) is is_json
 
 
+@pytest.mark.slow
 def test_debug_shows_the_traceback_of_a_plugin_that_fails_to_load(run, empty_site):
     empty_site.add("broken", "def start():\n    raise RuntimeError('no luck')\nstart()")
     assert "Traceback" not in run("list")[2]

@@ -385,6 +385,7 @@ NOTHING = (None, "", "")
 
 
 class TestKept:
+    @pytest.mark.slow
     def test_each_form_is_the_same_warm_and_cold(self, run, run_warm, place):
         for argv in (["file", "text"], ["text", "file", "--limit=1"], ["--json", "file", "text"], ["w", "count_words"]):
             assert run("search", *argv)[0] == 0
@@ -456,6 +457,7 @@ def environ(settled) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(settled.root)}
 
 
+@pytest.mark.slow
 def test_a_tools_garbage_is_collected_and_that_of_a_hosts_process(environ, tmp_path, capsys):
     """Only the imports of the command as a process are spared."""
     functions = tmp_path / "functions.py"
@@ -475,6 +477,7 @@ def loaded(environ, *argv) -> set[str]:
 
 
 class TestProcess:
+    @pytest.mark.slow
     def test_a_cold_search_imports_no_plugin_and_a_warm_one_little_beyond_sqlite(self, environ):
         cold = loaded(environ, "text")
         assert cold.isdisjoint({"demo_tools", "asyncio", "pegboard.schema.types"})

@@ -182,6 +182,7 @@ def reason(text, most_bytes=ENOUGH):
     return problem
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), JSON_TREES))
 def test_a_json_object_is_read_as_it_was_written(value):
     assert parsed(json.dumps(value)) == value

@@ -860,6 +860,7 @@ async def run(host, made, interruption, options):
     return outcome, events
 
 
+@pytest.mark.slow
 @given(CALLS, ANSWERS, INTERRUPTIONS, st.booleans(), st.none() | st.integers(1, 3))
 def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     made = [ToolCall(name, {"key": key}, f"{number}") for number, (name, key) in enumerate(calls)]

@@ -604,6 +604,7 @@ PARTS = JSON_TREES | st.sampled_from([math.nan, "\ud800", "ä", b"a", {1: 2}, {"
 VALUES = st.recursive(PARTS, lambda inner: st.lists(inner, max_size=3) | st.builds(Pair, inner, inner), max_leaves=4)
 
 
+@pytest.mark.slow
 @given(VALUES, st.sampled_from([None, {"type": "object"}, {"type": "array"}, {"type": "string"}]), st.booleans())
 def test_the_quick_result_is_the_result_or_none(value, output, wraps):
     handler = Handler(print, lambda: None, wraps_result=wraps)

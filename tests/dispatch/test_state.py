@@ -147,6 +147,7 @@ def writers(names):
     return files
 
 
+@pytest.mark.slow
 def test_each_attribute_of_a_call_is_written_by_one_file():
     """Others return what they have made, or call a method of the state."""
     several = {name: files - {A_COPY} for name, files in writers(STATES).items()}

@@ -10,6 +10,7 @@ import pytest
 HOUSE = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "house.py"))
 
 
+@pytest.mark.slow
 def test_one_warm_call_enters_and_loads_no_more_than_its_limits_allow() -> None:
     """For a tool that does nothing, and for a realistic one with rules."""
     found, limits = HOUSE["figures_of_a_call"](), HOUSE["LIMITS"]["one call"]

@@ -69,6 +69,7 @@ def registry(site):
     return lambda tools, **executors: pegboard.load(config=Config(tools=tools, executors=executors))
 
 
+@pytest.mark.slow
 def test_tools_are_placed_by_patterns_of_their_names_before_and_after_their_import(registry) -> None:
     """The last pattern that has a key counts."""
     placed = {"g*": {"executor": "eu", "queue": "a"}, "[go]*": {"queue": "c"}, "gree?": {"queue": "b"}}
@@ -80,6 +81,7 @@ def test_tools_are_placed_by_patterns_of_their_names_before_and_after_their_impo
     assert loaded.call_sync("other").text == "here"
 
 
+@pytest.mark.slow
 def test_a_renamed_tool_is_placed_by_its_new_name(site) -> None:
     site("remote", REMOTE)
     config = Config(
@@ -90,6 +92,7 @@ def test_a_renamed_tool_is_placed_by_its_new_name(site) -> None:
     assert pegboard.load(config=config).call_sync("hi").text == "here hi None"
 
 
+@pytest.mark.slow
 def test_several_executors_of_one_kind_have_their_own_settings(registry) -> None:
     loaded = registry(
         {"greet": {"executor": "eu"}, "other": {"executor": "far"}},
@@ -147,6 +150,7 @@ def test_an_executor_gets_the_codec_that_the_configuration_names(registry) -> No
     assert registry({"greet": {"executor": "eu"}}, eu=coded).call_sync("greet").text == "teerg"
 
 
+@pytest.mark.slow
 def test_an_executor_that_was_registered_as_it_is_needs_no_settings(registry) -> None:
     assert registry({"greet": {"executor": "fixed"}}).call_sync("greet").text == "fixed greet None"
     assert registry({"greet": {"executor": "eu"}}, eu={"kind": "fixed"}).call_sync("greet").text == "fixed greet None"

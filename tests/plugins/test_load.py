@@ -137,6 +137,7 @@ def test_secrets_of_settings_are_neither_reported_nor_cached(site, tmp_path, mon
     assert not any(b"sk-" in data for data in cached)
 
 
+@pytest.mark.slow
 def test_a_missing_secret_is_used_once_it_exists(site, monkeypatch) -> None:
     site("one")
     settings = {"one": {"key": {"env": "LATE_KEY"}}}
@@ -207,6 +208,7 @@ def test_plugins_are_blocked_and_disabled_by_name(site, monkeypatch) -> None:
         pegboard.load()
 
 
+@pytest.mark.slow
 def test_run_time_hooks_are_imported_before_any_call(site) -> None:
     """A guard guards from the first call on, even if it was only listed."""
     site("one")
@@ -249,6 +251,7 @@ def pegboard_register_tools(register):
     assert any("its listing differs: tool 'other' has changed" in problem.cause for problem in registry.problems())
 
 
+@pytest.mark.slow
 def test_a_wrong_cache_entry_is_deleted(site) -> None:
     """A plugin whose code has changed is refused once, and listed again by the next registry."""
     code = """
@@ -328,6 +331,7 @@ def pegboard_register_tools(register, settings):
     assert registry.call_sync("named").text == "1"
 
 
+@pytest.mark.slow
 def test_predicates_of_configuration_and_caller_are_joined(site) -> None:
     """Both have to take a tool."""
     site("one")
@@ -505,6 +509,7 @@ class TestInstalled:
         assert set(EXPORTERS) - {"mcp"} <= set(ToolRegistry().contributions.names("exporters"))
         assert {"openai", "anthropic"} <= set(load().contributions.names("models"))
 
+    @pytest.mark.slow
     def test_no_sdk_and_no_other_wire_is_imported(self):
         code = (
             "import sys; from pegboard import ToolRegistry; ToolRegistry().exporter('anthropic'); "
@@ -528,6 +533,7 @@ class TestInstalled:
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
         assert ToolRegistry().contributions.names("exporters") == ()
 
+    @pytest.mark.slow
     def test_of_two_plugins_that_offer_one_name_the_accepted_one_is_chosen(self, monkeypatch, tmp_path, site):
         """Otherwise none, and none in place of one that is left out."""
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -171,6 +171,7 @@ def pegboard_register_toolsets(register):
 """
 
 
+@pytest.mark.slow
 def test_tools_of_two_distributions_toolsets_are_held_back_from_both_and_from_a_third(site) -> None:
     for name in "abc":
         site(name, LIVE.replace("{name}", name))
@@ -179,6 +180,7 @@ def test_tools_of_two_distributions_toolsets_are_held_back_from_both_and_from_a_
     assert sum("tool 'same' is held back" in str(problem) for problem in resolved.problems) == 3
 
 
+@pytest.mark.slow
 def test_no_toolset_gets_the_name_of_a_tool_that_is_held_back_from_several(both, site) -> None:
     both("tools")
     site("third", LIVE.replace("{name}", "third"))
@@ -210,6 +212,7 @@ def test_plugins_of_one_name_are_held_back_and_so_is_a_distribution_called_like_
     assert len(causes(registry, "plugins")) == 2
 
 
+@pytest.mark.slow
 def test_no_other_plugin_gets_the_names_of_tools_of_one_that_is_held_back(site) -> None:
     site("first")
     pegboard.load()  # now its tools are cached
@@ -233,6 +236,7 @@ def test_the_accepted_plugin_has_the_name_and_its_settings(twins, live, settling
     assert registry.contributions.manager.settings["same"] == {"of": "the distribution"}
 
 
+@pytest.mark.slow
 def test_plugin_in_a_predicate_takes_a_distributions_name(site) -> None:
     site("one")
     site("two")
@@ -283,6 +287,7 @@ def test_no_other_gets_the_names_of_a_distribution_that_is_left_out(both, site, 
     assert causes(registry, "tools")["second"].startswith("dist-first has the name, and not dist-second")
 
 
+@pytest.mark.slow
 def test_loading_accepts_no_names(both, tmp_path) -> None:
     """Only the command does."""
     both("tools")

@@ -82,6 +82,7 @@ def test_a_good_plugin_passes_and_is_reported() -> None:
     assert check_plugin(plugin_with(forecast)) == report  # it is deterministic
 
 
+@pytest.mark.slow
 def test_a_plugin_is_checked_by_its_installed_name(site) -> None:
     module = site("greeter", GREETER)
     report = check_plugin("greeter", run_examples=True, heavy=())
@@ -89,6 +90,7 @@ def test_a_plugin_is_checked_by_its_installed_name(site) -> None:
     assert check_plugin(import_module(module), heavy=()) == report  # a module has the name of its entry point
 
 
+@pytest.mark.slow
 def test_private_uses_of_pegboard_in_its_package_are_one_warning(site) -> None:
     module = site("private", f"{GREETER}\nfrom pegboard.tools import spec\nfrom pegboard.tools.spec import HOST\n")
     (warning,) = check_plugin("private", heavy=()).warnings
@@ -197,6 +199,7 @@ def test_a_module_that_cant_be_imported_again_is_checked_without_its_import() ->
     assert any("its import couldn't be measured" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_testing_aids_need_no_test_runner() -> None:
     script = "import sys, pegboard.testing; print([name for name in ('pytest', 'hypothesis') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -278,6 +281,7 @@ def test_a_plugin_that_loads_only_in_this_process_is_found(site, monkeypatch) ->
     assert "it doesn't load in a process of its own: OSError: not here" in findings("greeter")
 
 
+@pytest.mark.slow
 def test_a_correct_manifest_passes_even_if_settings_add_tools(site) -> None:
     condition = "if settings: register(tool(lambda: 'x', name='other', description='Does.'))"
     text = manifest_for(site, "early", greeter(condition=condition))

@@ -111,6 +111,7 @@ def test_names_within_a_query_come_first():
     assert found(asked)[2] == "read_file"
 
 
+@pytest.mark.slow
 @given(st.lists(specs, min_size=1, max_size=12, unique_by=lambda spec: spec.name))
 def test_every_tool_is_found_first_by_its_own_name(given):
     index = ToolIndex(given)
@@ -185,6 +186,7 @@ class TestUpdate:
         index.update([ToolSpec("A", "Upper.")])
         assert (found("lower", index), found("upper", index)) == ([], ["A"])
 
+    @pytest.mark.slow
     @given(st.lists(st.lists(specs, max_size=6, unique_by=lambda spec: spec.name), min_size=1, max_size=4), questions)
     def test_an_updated_index_equals_a_new_one(self, steps, question):
         updated = ToolIndex()

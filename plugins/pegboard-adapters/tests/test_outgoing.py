@@ -193,6 +193,7 @@ def test_references_that_lead_nowhere_or_to_themselves_end() -> None:
     assert without_references(loop) == {}
 
 
+@pytest.mark.slow
 def test_a_schema_that_would_grow_without_bounds_is_refused() -> None:
     names = [f"D{number}" for number in range(20)]
     definitions: dict[str, Any] = {

@@ -81,6 +81,7 @@ def test_tokens_are_stripped(monkeypatch):
     client.close()
 
 
+@pytest.mark.slow
 def test_credentials_are_stripped(vendor, monkeypatch):
     def sent(**options):
         with ModelServer([Round(text="Hi.")]) as server:

@@ -153,6 +153,7 @@ def test_the_call_decides_the_folder_but_not_what_is_imported(folder, tmp_path_f
     assert result.text == str(place.resolve())
 
 
+@pytest.mark.slow
 def test_calls_need_the_permission_for_shell_and_rules_see_the_program(folder):
     put(folder, "shop", SHOP)
     arguments = {"items": ["a b"]}
@@ -504,6 +505,7 @@ def secret(): ...
 '''
 
 
+@pytest.mark.slow
 def test_typer_programs_are_read_and_run(folder):
     put(folder, "nails", TYPER)
     tools, problems = offered(toolset_of("nails:app"))
@@ -582,6 +584,7 @@ for _ in range(20):
 """
 
 
+@pytest.mark.slow
 def test_of_many_or_deeply_nested_commands_the_first_are_offered(folder):
     put(folder, "big", BIG)
     put(folder, "deep", DEEP)

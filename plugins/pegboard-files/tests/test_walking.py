@@ -169,6 +169,7 @@ def plant(tree, folder: Path) -> None:
         (folder / name).write_text(text)
 
 
+@pytest.mark.slow
 @given(TREES, st.booleans())
 def test_any_tree_is_walked_as_ripgrep_walks_it(by_ripgrep, tree, hidden):
     """Property: the same files in the same order, whatever ignore files say."""

@@ -84,6 +84,7 @@ def test_repeated_calls_are_counted_by_session(made):
         before[session] = at
 
 
+@pytest.mark.slow
 def test_the_least_recently_used_session_is_forgotten():
     guard = DoomLoop(2, "deny")
     sessions = [ToolContext(ReadonlyContext(session=str(number))) for number in range(MOST + 1)]

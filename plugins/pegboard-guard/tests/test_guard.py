@@ -335,6 +335,7 @@ def test_what_the_settings_leave_off_is_not_imported():
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_the_plugin_keeps_the_contract() -> None:
     """It loads, its manifest is correct, its schemas are valid, and it is cheap to import."""
     check_plugin("guard")

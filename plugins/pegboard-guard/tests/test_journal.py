@@ -265,6 +265,7 @@ def test_unread_arguments_have_no_digest(path):
 # Journals that can't be written ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_without_logging_a_warning_goes_to_standard_error_once(tmp_path):
     script = f"""
 from pegboard import ToolRegistry, register_plugin, tool
@@ -372,6 +373,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_a_record_of_each_finished_call(path):
     process = subprocess.Popen([sys.executable, "-c", _KILLED, str(path)], stdout=subprocess.PIPE, text=True)
     finished = [process.stdout.readline().strip() for _ in range(200)]

@@ -160,6 +160,7 @@ for number in range(40):
 """
 
 
+@pytest.mark.slow
 def test_several_processes_write_one_journal(path):
     running = [subprocess.Popen([sys.executable, "-c", _WRITE, str(path), name]) for name in "abc"]
     assert [process.wait(timeout=120) for process in running] == [0, 0, 0]

@@ -84,6 +84,7 @@ def test_the_entry_is_shown_with_the_file_that_it_belongs_in_and_nothing_is_writ
     assert not (folder / FILES[program]).exists()
 
 
+@pytest.mark.slow
 def test_a_module_in_the_current_folder_does_not_shadow_an_installed_one(folder, capsys):
     (folder / "work" / "pegboard.py").write_text("raise SystemExit('not the installed package')")
     entry = read(run(capsys, "claude-code").partition("\n")[2], "claude-code")["mcpServers"]["pegboard"]

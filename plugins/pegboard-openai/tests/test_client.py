@@ -65,6 +65,7 @@ def test_what_is_sent_to_servers_that_want_no_key_is_no_secret():
     assert secrets_of(AsyncOpenAI(api_key="none")) == []
 
 
+@pytest.mark.slow
 def test_a_turn_at_its_time_limit_keeps_the_text_so_far(streaming, registry, monkeypatch):
     clock = time.monotonic
 

@@ -224,6 +224,7 @@ def test_a_form_is_an_object_and_odd_encodings_are_ignored(server, media, api):
     assert not api.call(content, "x", {"body": {"a": "b"}}).is_error
 
 
+@pytest.mark.slow
 def test_files_are_bounded_together(server, tmp_path, api):
     names = [str(tmp_path / name) for name in "ab"]
     for name in names:

@@ -146,10 +146,12 @@ def test_schemas_of_unbounded_size_are_left_out_in_time(api, monkeypatch):
 # The plugin -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_plugin_is_sound():
     check_plugin(plugin)
 
 
+@pytest.mark.slow
 def test_the_manifest_is_up_to_date():
     done = subprocess.run(
         [sys.executable, "-m", "pegboard", "manifest", "check", "pegboard-openapi"],

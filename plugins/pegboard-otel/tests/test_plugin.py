@@ -32,6 +32,7 @@ def with_content(*tools):
     return registry
 
 
+@pytest.mark.slow
 def test_it_is_a_correct_plugin():
     check_plugin("otel")
 

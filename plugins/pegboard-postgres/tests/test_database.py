@@ -148,6 +148,7 @@ def test_a_database_of_another_encoding_is_refused(server, opened):
 # Servers
 
 
+@pytest.mark.slow
 def test_a_server_that_was_restarted_is_used_again(database, server):
     assert database.run_now(ping) == 1
     server.kill()

@@ -156,6 +156,7 @@ async def test_a_cancelled_request_leaves_the_queue(locks, waits):
     (await acquire(locks[1], ("key", 1))).release()
 
 
+@pytest.mark.slow
 async def test_nothing_stays_held_whenever_a_request_is_cancelled(locks):
     """Cancelled after ever more steps of the loop: before, while and after it is granted."""
     for steps in range(60):
@@ -234,6 +235,7 @@ async def test_processes_that_begin_together_have_sessions_of_their_own(database
     assert len({hold.session.id for hold in holds}) == len({hold.token for hold in holds}) == 6
 
 
+@pytest.mark.slow
 async def test_locks_of_many_tasks_in_two_processes_never_overlap(locks):
     inside, most, tokens = {}, {}, []
 

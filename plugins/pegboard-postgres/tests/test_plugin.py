@@ -34,6 +34,7 @@ def load(database, **options):
     return pegboard.load(config=ALONE, settings=settings, **options)
 
 
+@pytest.mark.slow
 async def test_two_registries_share_what_the_plugin_provides(database):
     ann = ReadonlyContext(user="ann", session="s")
     tokens = []
@@ -55,6 +56,7 @@ async def test_without_an_address_it_provides_nothing(database):
         assert [each for each in registry.problems() if each.plugin == "postgres"] == []
 
 
+@pytest.mark.slow
 async def test_no_call_runs_where_there_are_settings_and_no_address():
     async with pegboard.load(config=ALONE, settings={"postgres": {"schema": "tools"}}) as registry:
         registry.register(remember)
@@ -93,6 +95,7 @@ def test_the_plugin_passes_the_checks_of_plugins():
     check_plugin("postgres", settings={"url": "postgresql://db/tools"})
 
 
+@pytest.mark.slow
 def test_loading_it_imports_no_driver():
     program = """
 import pegboard, sys
@@ -126,6 +129,7 @@ def run(empty, tmp_path, monkeypatch, capfd):
     return run
 
 
+@pytest.mark.slow
 def test_migrate_makes_the_tables_and_check_says_what_there_is(run, empty):
     code, text = run("postgres", "check")
     assert code == 1

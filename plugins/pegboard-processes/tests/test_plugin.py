@@ -40,6 +40,7 @@ def test_the_installed_plugin_is_found_by_the_name_of_its_executor(load):
     assert called(load()).structured_content == {"result": 3}
 
 
+@pytest.mark.slow
 def test_settings_reach_the_pool():
     registry = ToolRegistry()
     register_plugin(registry, plugin, "processes", settings={"most": 1, "grace": 0.1})
@@ -60,6 +61,7 @@ def test_wrong_settings_are_named(settings, cause):
     assert cause in str(register_plugin(ToolRegistry(), plugin, "processes", settings=settings))
 
 
+@pytest.mark.slow
 async def test_a_local_executor_runs_tools_in_a_pool():
     local = LocalExecutor([ADD], executors={"process": ChildProcesses()})
     response = await local.execute(ExecutionRequest(tool="add", arguments={"a": 1}))
@@ -81,6 +83,7 @@ def test_nested_calls_run_even_if_all_children_are_busy():
     assert asyncio.run(main()).text == '{"result": 3}'
 
 
+@pytest.mark.slow
 def test_a_queued_call_is_decided_again_before_it_is_sent(tmp_path):
     link = tmp_path / "link"
     link.symlink_to("harmless")

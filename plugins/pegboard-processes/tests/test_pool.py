@@ -129,6 +129,7 @@ def test_calls_run_concurrently_each_in_its_own_child(fresh):
     assert len(asyncio.run(both())) == 2
 
 
+@pytest.mark.slow
 def test_more_calls_than_children_are_queued(fresh):
     pool = fresh(most=1)
 
@@ -150,6 +151,7 @@ def test_a_pool_serves_several_event_loops_in_several_threads(fresh):
         assert list(threads.map(one, range(4))) == [2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_child_is_replaced_after_its_number_of_calls(fresh, call):
     pool = fresh(calls=2)
     pids = [pid_of(call, pool=pool) for _ in range(4)]
@@ -162,6 +164,7 @@ def test_the_working_folder_is_restored_after_a_call(call, tmp_path):
     assert call("where").structured_content["cwd"] == home
 
 
+@pytest.mark.slow
 def test_a_working_folder_that_was_removed_is_ignored(fresh, call, tmp_path, monkeypatch):
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -178,6 +181,7 @@ def test_tasks_that_a_tool_leaves_behind_are_cancelled(call, tmp_path):
     assert (tmp_path / "task").read_text() == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_context_is_silent_after_its_call(fresh, call):
     pool = fresh()
     before = pid_of(call, pool=pool)
@@ -187,6 +191,7 @@ def test_a_context_is_silent_after_its_call(fresh, call):
     assert pid_of(call, pool=pool) == before
 
 
+@pytest.mark.slow
 def test_a_child_that_died_while_idle_is_replaced(fresh, call):
     pool = fresh()
     pid = pid_of(call, pool=pool)
@@ -210,6 +215,7 @@ def test_arguments_may_be_longer_than_a_sockets_buffer(call):
     assert do(call, f"result = len({'x' * 5_000_000!r})").output == "5000000"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_signal_fails_one_call_and_is_reported_to_the_operator(call, number):
     code = f"print('last words', flush=True); os.kill(os.getpid(), {number.value}); time.sleep(FOREVER)"
@@ -229,6 +235,7 @@ def test_a_segmentation_fault_has_the_python_stack_in_its_detail(call):
     assert "string_at" not in response.error
 
 
+@pytest.mark.slow
 def test_an_endless_loop_is_ended_at_the_limit(call):
     do(call, "")  # the child has imported the tool
     response = do(call, "while True: pass", timeout=0.3)
@@ -252,6 +259,7 @@ def test_a_tool_may_clean_up_on_sigterm(fresh, tmp_path, tool, wait):
     assert (tmp_path / "file").read_text() == "clean"
 
 
+@pytest.mark.slow
 def test_endless_output_is_read_and_ended_at_the_limit(pool, tmp_path):
     begun = tmp_path / "begun"
     code = f"print('x' * 10_000); Path({str(begun)!r}).write_text('begun')\nwhile True: print('x' * 10_000)"
@@ -338,6 +346,7 @@ def test_a_fatal_error_is_raised(call):
         do(call, "from pegboard.errors import FatalToolError; raise FatalToolError('all is lost')")
 
 
+@pytest.mark.slow
 def test_a_tool_may_close_standard_output(fresh, call):
     pool, code = fresh(), "import sys; sys.stdout.close(); sys.stderr = None; result = 'closed'"
     assert do(call, code, pool=pool).output == "closed"
@@ -474,6 +483,7 @@ def test_cancelling_a_call_ends_its_process(fresh, tmp_path):
     asyncio.run(cancelled())
 
 
+@pytest.mark.slow
 def test_cancelling_a_queued_call_starts_nothing(fresh, tmp_path):
     pool = fresh(most=1)
 
@@ -509,6 +519,7 @@ def test_cancelling_a_call_while_its_child_starts_leaves_no_process(fresh, monke
     until(lambda: not is_there(started[0]))
 
 
+@pytest.mark.slow
 def test_a_queued_call_times_out(fresh, tmp_path):
     pool = fresh(most=1)
 
@@ -523,6 +534,7 @@ def test_a_queued_call_times_out(fresh, tmp_path):
     assert response.error == "add was not run: every child process was busy for 0.05 s. Try again later."
 
 
+@pytest.mark.slow
 def test_the_limit_of_a_call_begins_once_a_child_takes_it(fresh, monkeypatch):
     pool = fresh(most=1)
 
@@ -553,6 +565,7 @@ def test_closing_aborts_running_calls_and_leaves_no_process(fresh, tmp_path):
     assert (response.kind, response.error) == ("aborted", "sleep_on was aborted. Its process was ended.")
 
 
+@pytest.mark.slow
 def test_closing_ends_the_child_of_a_call_that_has_just_ended(fresh, monkeypatch):
     pool, run, closing = fresh(), Session.run, []
 
@@ -572,6 +585,7 @@ def test_closing_ends_the_child_of_a_call_that_has_just_ended(fresh, monkeypatch
     assert pool._idle == []
 
 
+@pytest.mark.slow
 def test_after_closing_a_call_starts_a_new_child(fresh, call):
     pool = fresh()
     before = pid_of(call, pool=pool)
@@ -606,6 +620,7 @@ def test_a_fork_of_a_child_does_not_answer(fresh, call):
     assert call("add", pool=pool, a=1).structured_content == {"result": 3}
 
 
+@pytest.mark.slow
 def test_a_fork_of_the_parent_starts_children_of_its_own(fresh, call):
     """Two parents of one child would receive each other's answers."""
     pool = fresh()
@@ -625,6 +640,7 @@ def test_no_zombie_is_left(fresh, call):
         os.waitpid(pid, 0)
 
 
+@pytest.mark.slow
 def test_a_pool_that_is_garbage_collected_leaves_no_process(call):
     pool = ChildProcesses()
     pid = pid_of(call, pool=pool)

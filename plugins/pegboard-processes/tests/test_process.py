@@ -40,6 +40,7 @@ def received(child):
         assert not child.is_disconnected
 
 
+@pytest.mark.slow
 def test_a_child_that_is_stopped_is_killed(child):
     os.kill(child.process.pid, signal.SIGSTOP)
     assert child.end(0.05) is None
@@ -57,6 +58,7 @@ def test_sending_to_a_child_that_is_gone_is_ignored(child):
     assert child.end(0.0) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_child_that_died_with_unread_data_is_disconnected(child):
     """The system then reports that the connection was reset, not that it has ended."""
     child.link.shutdown(socket.SHUT_WR)

@@ -127,6 +127,7 @@ def test_many_events_all_arrive_in_order(run_tool):
     assert seen == [Progress(number) for number in range(2000)]
 
 
+@pytest.mark.slow
 def test_a_call_that_floods_events_can_be_cancelled(pool):
     seen = []
 
@@ -299,6 +300,7 @@ def test_too_many_questions_at_once_are_refused(run_tool):
     assert run_tool("go", ToolContext(host=Silent()), code=CALL_MANY).output == "too many questions at once"
 
 
+@pytest.mark.slow
 async def test_questions_of_a_call_that_ends_are_cancelled(pool):
     asked, cancelled = asyncio.Event(), asyncio.Event()
 
@@ -334,6 +336,7 @@ def test_the_time_limit_pauses_while_another_tool_runs(run_tool):
 # Starting and closing -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_start_of_a_child_has_its_own_time_limit(fresh, call, monkeypatch):
     monkeypatch.setattr(session, "START_SECONDS", 0.001)
     monkeypatch.setattr(process, "PROGRAM", "import time; time.sleep(3600)")

@@ -70,6 +70,7 @@ def run(pool, tool):
 # Finding the function in the child ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_function_of_a_file_that_cant_be_imported_is_loaded_from_it(fresh, plain_file):
     assert run(fresh(), plain_file(GREET.format(word="hello"))).output == "hello Ann"
 
@@ -92,6 +93,7 @@ def test_a_child_that_has_imported_an_older_version_is_replaced(fresh, plain_fil
     assert run(pool, plain_file(GREET.format(word="good evening"))).output == "good evening Ann"
 
 
+@pytest.mark.slow
 def test_a_module_that_fails_in_the_child_fails_the_call(fresh, plain_file, tmp_path):
     pool, tool = fresh(), plain_file(GREET.format(word="hello"))
     (tmp_path / "greetings.py").write_text("raise SystemExit('broken')")
@@ -159,6 +161,7 @@ if os.getpid() != {parent}:
 """
 
 
+@pytest.mark.slow
 def test_the_limit_of_a_call_begins_after_the_import_which_is_kept(fresh, plain_file, tmp_path):
     pool, begun = fresh(import_timeout=10 * PATIENCE), tmp_path / "begun"
     tool = plain_file(SLOW.format(folder=f"{tmp_path}", parent=os.getpid()) + GREET.format(word="hello"))
@@ -175,6 +178,7 @@ def test_the_limit_of_a_call_begins_after_the_import_which_is_kept(fresh, plain_
     assert begun.read_text() == "x"
 
 
+@pytest.mark.slow
 def test_an_import_that_takes_too_long_is_ended_and_named(fresh, plain_file, tmp_path):
     tool = plain_file(SLOW.format(folder=f"{tmp_path}", parent=os.getpid()) + GREET.format(word="hello"))
     response = timed_out(fresh(import_timeout=5), tool, tmp_path / "begun", name="Ann")
@@ -182,6 +186,7 @@ def test_an_import_that_takes_too_long_is_ended_and_named(fresh, plain_file, tmp
     assert "import_timeout" in response.error
 
 
+@pytest.mark.slow
 def test_code_without_a_file_is_refused(tmp_path):
     done = program(tmp_path, "-c", PROGRAM)
     assert "it was typed in and isn't in a file. Put it into a module" in done.stdout

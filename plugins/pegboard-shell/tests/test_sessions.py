@@ -166,6 +166,7 @@ def test_a_session_outlives_its_event_loop(make_registry):
     assert asyncio.run(registry.call("write_stdin", arguments)).text.startswith("hello\n[Exit code 0, ")
 
 
+@pytest.mark.slow
 def test_sessions_end_with_their_registry(make_registry, join, is_running):
     registry = make_registry()
     arguments = {"command": "echo $$; exec sleep 10000", "background": True, "until": "\n", "wait": 60}

@@ -219,6 +219,7 @@ async def test_plan_mode_runs_read_only_commands(make_registry, top):
     assert not (top / "made").exists()
 
 
+@pytest.mark.slow
 async def test_plan_mode_offers_the_shell_before_its_code_is_imported(top):
     registry = load(config=Config(enable=("shell",)), settings={"shell": {"root": str(top), "sandbox": "none"}})
     registry.permissions = Permissions([Rule("shell", "*", "allow")], mode="plan")

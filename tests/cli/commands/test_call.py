@@ -598,6 +598,7 @@ def steps(tmp_path):
     return steps
 
 
+@pytest.mark.slow
 def test_exit_in_a_tool_fails_only_its_call(steps):
     code, rows = steps(call("quick"), call("leave"), call("fork"), call("quick"))
     assert (code, [(row.get("kind"), row["content"][0]["text"]) for row in rows]) == (
@@ -606,11 +607,13 @@ def test_exit_in_a_tool_fails_only_its_call(steps):
     )
 
 
+@pytest.mark.slow
 def test_earlier_results_are_written_before_a_crash(steps):
     code, rows = steps(call("quick", call_id="1"), call("quick", call_id="2"), call("send", {"number": 9}))
     assert (code, [(row["id"], row["content"][0]["text"]) for row in rows]) == (-9, [("1", "done"), ("2", "done")])
 
 
+@pytest.mark.slow
 def test_with_events_a_later_result_is_written_before_a_crash(steps):
     code, events = steps(call("crash_later"), call("quick", call_id="2"), how="--events")
     assert (code, events[-1]["callId"], events[-1]["result"]["content"][0]["text"]) == (-9, "2", "done")

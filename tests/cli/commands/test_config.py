@@ -39,6 +39,7 @@ def test_plugins_are_listed_with_their_status(run, site):
     assert "demo_tools" not in sys.modules
 
 
+@pytest.mark.slow
 def test_as_a_table(run, site, monkeypatch):
     monkeypatch.setenv("PEGBOARD_BLOCK", "demo")
     row = next(line for line in run("plugins")[1].splitlines() if line.startswith("demo "))
@@ -302,6 +303,7 @@ class TestAccept:
         assert "pegboard-demo has the name" in run("plugins")[1]
         assert "is held back: pegboard-demo has the name" in run("doctor")[1]
 
+    @pytest.mark.slow
     def test_names_stay_with_a_distribution_that_fails_to_load(self, run, rival):
         install(rival.root, "pegboard-demo", "0")
         for _ in range(2):
@@ -309,6 +311,7 @@ class TestAccept:
             assert "count_words" not in out
             assert "pegboard-demo: its plugins are left out" in err
 
+    @pytest.mark.slow
     def test_accept_gives_names_to_another_distribution(self, run, rival):
         code, out, _ = run("plugins", "accept", "pegboard_rival")
         assert code == 0
@@ -316,6 +319,7 @@ class TestAccept:
         assert run("list", "count_words")[1] == "count_words\trival\tCount the words of any text.\n"
         assert run("show", "wipe")[1].startswith("wipe\nfrom plugin 'rival'")
 
+    @pytest.mark.slow
     def test_without_an_accepted_owner_a_name_is_held_back(self, run, rival, home):
         (home / "state" / "pegboard" / "accepted.json").unlink()
         assert run("list", "--names", "--refresh")[:2] == (0, "")
@@ -340,6 +344,7 @@ def pegboard_before_tool(tool):
 
 
 class TestProjectThatIsntTrusted:
+    @pytest.mark.slow
     def test_it_may_block_tools_but_not_guards(self, run, empty_site, home):
         tools = DEMO.partition("@hookimpl\ndef pegboard_register_commands")[0]
         empty_site.add("demo", tools)

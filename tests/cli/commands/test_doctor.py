@@ -41,6 +41,7 @@ def test_no_problems(run):
     assert run("doctor", "--json") == (0, '{"findings":[]}\n', "")
 
 
+@pytest.mark.slow
 def test_rules_are_checked_on_request(run, tmp_path):
     rules = tmp_path / "rules.toml"
     rules.write_text('deny = ["no_such_tool"]\n')
@@ -68,6 +69,7 @@ def test_problems_of_plugins(run, registry):
     )
 
 
+@pytest.mark.slow
 def test_an_invalid_setting_is_corrected_by_the_user(run, empty_site):
     empty_site.add("strict", STRICT)
     wrong = "plugins.strict.rooot: unknown key. Did you mean 'root'?"
@@ -151,6 +153,7 @@ def test_mistakes_of_authors_are_reported_with_a_fix(run, site, code, cause):
     assert all(each["fix"] for each in findings)
 
 
+@pytest.mark.slow
 def test_a_plugin_whose_toolsets_come_from_its_settings_is_no_finding_without_them(run, site):
     site.add("idle", f"{HOOK}toolsets(register, settings):\n    [*map(register, settings)]\n")
     findings = json.loads(run("doctor", "--json")[1])["findings"]
@@ -176,6 +179,7 @@ def test_private_uses_of_pegboard_are_reported_once_a_package_without_importing_
     assert "count_words" in run("list", "--names")[1]
 
 
+@pytest.mark.slow
 def test_a_diagnosis_that_hangs_is_reported(run, site, monkeypatch):
     site.add("slip", f"import threading\n{DIAGNOSE}():\n    threading.Event().wait()\n")
     run("list")
@@ -236,6 +240,7 @@ def test_unmet_requirements_of_plugins_are_reported_as_by_pip_check(run, empty_s
     assert [each for each in causes if "requires" in each] == ([cause] if cause else [])
 
 
+@pytest.mark.slow
 def test_a_requirement_that_cannot_be_checked_hides_no_other(run, empty_site):
     metadata = NEEDS.format(
         "pegboard-demo", "???\nRequires-Dist: odd>=1\nRequires-Dist: gone @ https://x.test/gone.zip"
@@ -278,6 +283,7 @@ def test_a_missing_folder_is_told_from_a_broken_plugin(run, empty_site, url, cau
     assert broken["cause"].startswith("ModuleNotFoundError: No module named 'surely_missing_library'")
 
 
+@pytest.mark.slow
 def test_a_plugin_that_disturbs_others_costs_only_time(run, site, demo_manifest):
     """Plugins are loaded together to compare them with their manifests; one that then differs is loaded by itself."""
     ends = DEMO.replace(
@@ -287,6 +293,7 @@ def test_a_plugin_that_disturbs_others_costs_only_time(run, site, demo_manifest)
     assert not any("pegboard.json" in subject for subject in found(run))
 
 
+@pytest.mark.slow
 def test_a_plugin_in_a_zip_file_is_reported(run, site, monkeypatch, tmp_path):
     archive = tmp_path / "zipped-1-py3-none-any.whl"
     with zipfile.ZipFile(archive, "w") as wheel:
@@ -297,6 +304,7 @@ def test_a_plugin_in_a_zip_file_is_reported(run, site, monkeypatch, tmp_path):
     assert any("is in the archive" in cause for cause in found(run)["plugin 'zipped' (zipped)"])
 
 
+@pytest.mark.slow
 def test_failing_plugins_and_hidden_commands_are_reported(run, site):
     site.add("broken", BROKEN)
     install(site.root, "pegboard-odd", "1", "[pegboard]\nodd = odd_tools\n", metadata="nothing")

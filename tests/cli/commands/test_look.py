@@ -612,6 +612,7 @@ class TestPlugins:
         assert code == 0
         assert [each["name"] for each in json.loads(out)["tools"]] == ["count"]
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("bringing")
     def test_names_are_completed_without_importing(self, run, monkeypatch):
         monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")

@@ -17,6 +17,7 @@ from pegboard.cli.commands.manifest import FIRST_PARTY, package_files, package_n
 from pegboard.plugins.manifest import FILE_NAME
 
 
+@pytest.mark.slow
 def test_a_manifest_is_up_to_date_until_the_code_changes(run, empty_site):
     package = empty_site.add("demo", DEMO, editable=True).parent
     path = package / FILE_NAME
@@ -58,6 +59,7 @@ def test_errors_of_a_broken_manifest(run, site, content, message):
     assert message in err
 
 
+@pytest.mark.slow
 def test_an_invalid_manifest_is_reported_once(run, site):
     path = site.root / "demo_tools" / FILE_NAME
     path.write_text("{")
@@ -97,6 +99,7 @@ def test_no_manifest_is_written_for_a_failing_plugin(run, empty_site):
     assert "plugin 'bad' failed to load: RuntimeError: no luck" in err
 
 
+@pytest.mark.slow
 def test_the_doctor_reports_an_outdated_manifest(run, site):
     path = site.root / "demo_tools" / FILE_NAME
     path.write_text(path.read_text().replace("Remove a file", "Remove one"))
@@ -105,6 +108,7 @@ def test_the_doctor_reports_an_outdated_manifest(run, site):
     assert f"{path}\n  plugin 'demo': tool 'wipe' has changed\n" in out
 
 
+@pytest.mark.slow
 def test_a_package_that_is_not_found_has_no_manifest(run, site):
     """Its entry point is left, its code was deleted."""
     for file in (site.root / "demo_tools").iterdir():

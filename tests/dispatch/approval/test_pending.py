@@ -114,6 +114,7 @@ def test_only_one_thread_may_use_an_approval():
     assert used == [{}]
 
 
+@pytest.mark.slow
 @given(OBJECTS, st.data())
 def test_no_approval_is_valid_for_another_digest(approved, data):
     """For any change of the arguments."""
@@ -165,6 +166,7 @@ def test_a_pending_call_stores_provider_metadata():
     assert PendingCalls.loads(PendingCalls([pending]).dumps()).calls[0].call == call
 
 
+@pytest.mark.slow
 @given(SEVERAL, st.sampled_from([None, KEY, KEY.encode()]))
 def test_text_keeps_everything(pending, key):
     read = PendingCalls.loads(pending.dumps(key), key)
@@ -172,6 +174,7 @@ def test_text_keeps_everything(pending, key):
     assert [call.digest for call in read] == [call.digest for call in pending]
 
 
+@pytest.mark.slow
 @given(PENDING.map(lambda pending: PendingCalls([pending])), st.data())
 def test_a_key_detects_every_changed_byte_or_value(pending, data):
     """A change that is still read has the same content: a space between two members, say."""
