@@ -10,6 +10,7 @@ import pytest
 
 from pegboard import (
     Limits,
+    Message,
     Model,
     ModelRequest,
     Once,
@@ -27,6 +28,7 @@ from pegboard import (
 )
 from pegboard.approval import ask_later
 from pegboard.errors import FatalToolError
+from pegboard.messages import TextPart
 from pegboard.testing import ScriptedModel
 from pegboard_agents import Agent, AgentEvent, LoopAgent, agent_tool, background_tools, exit_loop
 
@@ -328,6 +330,61 @@ def test_one_that_ignores_its_cancellation_is_given_up(monkeypatch):
     assert "it took longer than" in results(asyncio.run(main()))[-1]
 
 
+def test_if_there_is_too_much_work_in_the_background_nothing_is_started():
+    registry = registry_of(Echo())
+    registry.operations.most = 0
+    outcome = run(registry, spawn("echo"), ToolCall("wait_agents", {"ids": ["echo-1"]}), "Fine.")
+    first, second = results(outcome)
+    assert first.startswith("spawn_agent can't run in the background: 0 operations are already running")
+    assert second == "There is no agent 'echo-1' here. Start one with spawn_agent."
+
+
+def test_a_message_or_an_answer_that_cant_be_used_for_that_reason_changes_nothing():
+    helper = a("helper", "One.", WIPE, "Wiped.")
+
+    async def main():
+        registry = registry_of(helper)
+        first = await turn(registry, spawn(), WAIT, "Fine.")
+        id_ = ids_in(ModelRequest(first.messages))[0]
+        registry.operations.most = 0
+        refused = await registry.call("send_agent_input", {"id": id_, "message": "Lost."}, CONTEXT)
+        registry.operations.most = 10
+        await registry.call("send_agent_input", {"id": id_, "message": "Wipe."}, CONTEXT, approver=ask_later)
+        waits = await registry.dispatch([ToolCall("wait_agents", {"ids": [id_]}, "1")], None, CONTEXT)
+        registry.operations.most = 0
+        answers = {call.id: Once() for call in waits.pending}
+        answer = (await registry.resume(waits.pending, answers, context=CONTEXT)).results[0]
+        registry.operations.most = 10
+        again = await registry.dispatch([ToolCall("wait_agents", {"ids": [id_]}, "2")], None, CONTEXT)
+        return refused, answer, again
+
+    refused, answer, again = asyncio.run(main())
+    assert (refused.kind, answer.kind, len(again.pending)) == ("limit", "limit", 1)
+    assert [message.text for message in helper.model.requests[1].messages] == ["Do it", "One.", "Wipe."]
+
+
+def test_one_whose_event_loop_was_closed_is_reported_as_lost():
+    helper, registry = Waits(), None
+    registry = registry_of(helper, keep=True)
+    loop = asyncio.new_event_loop()
+    first = loop.run_until_complete(turn(registry, spawn(), helper.step))
+    pending = asyncio.all_tasks(loop)
+    loop.close()
+    request = ModelRequest(first.messages).with_messages("next")
+    outcome = run(registry, WAIT, "Fine.", request=request)
+    assert results(outcome)[-1].startswith("helper failed:\nIts event loop was closed")
+    for task in pending:
+        task._log_destroy_pending = False  # of the closed loop
+
+
+def test_a_conversation_that_cant_be_stored_is_lost_alone():
+    answer = Message("assistant", TextPart("Done.", provider_metadata={"scripted": object()}))
+    outcome = run(registry_of(a("helper", answer)), spawn(), WAIT, "Fine.")
+    assert results(outcome)[-1] == "helper has ended:\nDone."
+    (stored,) = [value for key, value in outcome.state.items() if key.startswith("agents:id:")]
+    assert (stored["answer"], "messages" in stored) == ("Done.", False)
+
+
 @pytest.mark.parametrize("wrong", [{"depth": 0}, {"most": 0}, {"timeout": 0}, {"timeout": float("inf")}])
 def test_limits_that_arent_above_zero_are_refused(wrong):
     with pytest.raises(ValueError, match="must be above 0"):
@@ -408,7 +465,7 @@ def test_an_object_with_run_begins_anew_with_the_message():
     assert (results(outcome)[-1], requests) == ("helper has ended:\nDone.", ["Do it", "Other."])
 
 
-@pytest.mark.parametrize("steps", range(0, 60, 3))
+@pytest.mark.parametrize("steps", range(0, 60, 5))
 def test_no_message_is_lost_whenever_it_is_sent(steps):
     async def after(request):
         for _ in range(steps):
@@ -642,7 +699,7 @@ def test_a_message_that_interrupts_an_agent_that_waits_withdraws_its_question():
     assert helper.model.requests[-1].messages[-1].text == "Don't."
 
 
-@pytest.mark.parametrize("steps", range(0, 60, 3))
+@pytest.mark.parametrize("steps", range(0, 60, 5))
 def test_after_its_callers_turn_nobody_is_asked_until_a_later_turn_waits_for_it(steps):
     """Whenever the turn ends: before the agent asks, while it asks, or after that."""
     asked, answered = [], asyncio.Event()
@@ -699,7 +756,7 @@ def test_closing_ends_an_agent_that_works_and_closing_again_changes_nothing():
     assert texts[1] == texts[2]
 
 
-@pytest.mark.parametrize("steps", range(0, 60, 3))
+@pytest.mark.parametrize("steps", range(0, 60, 5))
 def test_one_that_is_closed_while_it_asks_ends_and_runs_nothing(steps):
     asked, wiped = [], []
 

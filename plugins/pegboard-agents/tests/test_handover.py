@@ -11,7 +11,7 @@ import pytest
 from pegboard import Once, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
 from pegboard.approval import ask_later
 from pegboard.testing import ScriptedModel
-from pegboard_agents import Agent, AgentsOutcome, exit_loop, run_agents, transfer_tool
+from pegboard_agents import Agent, AgentsOutcome, SequentialAgent, exit_loop, run_agents, transfer_tool
 
 CONTEXT = ReadonlyContext(user="u", session="s")
 
@@ -110,3 +110,8 @@ def test_the_tool_lists_the_agents_and_what_they_are_for():
     spec = transfer_tool([Agent(name="boss", description="Decides.\nAlways."), Agent(name="clerk")]).spec
     assert spec.description.endswith("- boss: Decides. Always.\n- clerk")
     assert spec.input_schema["properties"]["agent_name"]["enum"] == ["boss", "clerk"]
+
+
+def test_a_workflow_hands_nothing_over():
+    with pytest.raises(TypeError, match=r"takes Agents.*SequentialAgent"):
+        run([SequentialAgent(name="all", agents=agents(clerk=[]))])

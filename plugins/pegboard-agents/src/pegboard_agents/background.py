@@ -176,18 +176,17 @@ class BackgroundAgent:
             options=options,
             on_turn=self._set_turn,
         )
+        unread, waits, status = tuple(self.inbox), self.waits, self.status
         run = self._next(run) if request is None and stored is None else run
-        before = self.status, self.turn, self.listener, self._stopped
         self.turn, self.listener, self._stopped, self._interrupted = context.invocation, context.listener, None, False
         self.status, self.waits, self._task = "working", None, None
         try:
             self.operation = context.background(self._work(run, inside.get() + 1))
-        except LookupError as error:
-            self.status, self.turn, self.listener, self._stopped = before
-            text = f"{self.agent.name} was not run: agents can't run in the background here. Do the task yourself."
-            raise ToolError(text) from error
-        except BaseException:
-            self.status, self.turn, self.listener, self._stopped = before
+        except Exception as error:
+            self.status, self.waits, self.inbox, self.listener = status, waits, deque(unread), None
+            if isinstance(error, LookupError):
+                text = f"{self.agent.name} was not run: agents can't run in the background here. Do the task yourself."
+                raise ToolError(text) from error
             raise
 
     def send(self, context: ToolContext, text: str, *, interrupt: bool = False) -> None:
@@ -204,7 +203,11 @@ class BackgroundAgent:
                 self._interrupted = True
                 self._call(self._interrupt)
         elif self.status == "ended" or interrupt:
-            self.start(context)
+            try:
+                self.start(context)
+            except Exception:
+                self.inbox.pop()
+                raise
 
     def stop(self, reason: str) -> None:
         """Ends it; it has ended once `changed` is done, or its status is `"ended"`. Thread-safe."""
@@ -216,6 +219,12 @@ class BackgroundAgent:
             self.waits = None
             if was_waiting:
                 self.answer, self.failed = f"It was ended, as {reason}.", True
+            self._change("ended")
+
+    def check_loop(self) -> None:
+        """Ends it if its event loop was closed while it worked, without cancelling it."""
+        if self.status == "working" and self._loop is not None and self._loop.is_closed():
+            self.answer, self.failed = "Its event loop was closed while it worked, so its answer is lost.", True
             self._change("ended")
 
     def postpone(self) -> None:
@@ -344,8 +353,7 @@ class BackgroundAgent:
         if self._stopped is not None:
             text = "" if self._turn is None or self._turn.outcome is None else self._turn.outcome.text
             self.answer = f"It was ended, as {self._stopped}." + (f"\nIts text so far: {text}" if text else "")
-            if task.done() and not task.cancelled():
-                task.exception()  # mark it as retrieved
+            task.add_done_callback(_retrieve)  # perhaps later
             return None
         try:
             result = task.result()
@@ -366,3 +374,9 @@ class BackgroundAgent:
             log_failure(f"the agent {self.agent.name}", error)
             self.answer = f"It failed ({type(error).__name__})."
         return None
+
+
+def _retrieve(task: asyncio.Task[AgentResult]) -> None:
+    """Marks the exception of a task as retrieved: its agent was ended."""
+    if not task.cancelled():
+        task.exception()

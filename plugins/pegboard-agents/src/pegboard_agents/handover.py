@@ -150,8 +150,12 @@ async def run_agents(  # noqa: PLR0913  all but three by name
 
     Raises:
         ValueError: No agents, two of one name, one without a model, or a handover to an unknown agent.
+        TypeError: One isn't an `Agent`, such as a workflow.
         Exception: As `run_turn`.
     """
+    if strange := [each for each in agents if not isinstance(each, Agent)]:  # pyright: ignore[reportUnnecessaryIsInstance]
+        text = "takes Agents, which answer the user by turns; give one of them agent_tool(...) of another kind"
+        raise TypeError(f"run_agents {text}: {strange[0]!r:.200}")
     known = {agent.name: agent for agent in agents}
     if not known or len(known) < len(agents):
         raise ValueError(f"agents must have names that differ, got {[agent.name for agent in agents]}")

@@ -207,7 +207,7 @@ class _Background:
         if record.status != "ended":
             record.stop("close_agent was called")
             with context.unlocked():
-                await record.ended()
+                await record.ended(GRACE_SECONDS + 1)
         _take_report(context, record)
         self._store(context, record)
         return _result(record.report, [record])
@@ -296,6 +296,7 @@ class _Background:
             own = [each.id for each in self._known.values() if each.owner == owner]
             there_are = f"There are {', '.join(own)}." if own else "Start one with spawn_agent."
             raise ToolError(f"There is no agent {id_!r:.80} here. {there_are}")
+        record.check_loop()
         return record
 
     def _remember(self, context: ToolContext, id_: str, stored: Any) -> BackgroundAgent | None:
@@ -321,7 +322,12 @@ class _Background:
         stored = [each for each in state if each.startswith(STORED) and each != key]
         for each in stored[: max(len(stored) + 1 - MOST_STORED, 0)]:
             del state[each]
-        state[key] = record.to_stored().to_json()
+        stored_agent = record.to_stored()
+        try:
+            state[key] = stored_agent.to_json()
+        except ValueError as error:  # too large, or no JSON: its answer is kept
+            log_failure(f"storing the conversation of {record.id}", error)
+            state[key] = stored_agent.evolve(messages=(), waits=None, working=False).to_json()
 
 
 async def _wait_for(records: Sequence[BackgroundAgent], seconds: float, *, wants_any: bool) -> None:
