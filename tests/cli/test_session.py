@@ -269,11 +269,24 @@ ask() {
 ask "registry call count_words te" registry call count_words te
 ask "registry --live call wipe path=" registry --live call wipe path =
 ask "registry list --plugin=d" registry list --plugin = d
+ask 'registry call wipe path=a\\ b' registry call wipe path = 'a\\ b'
+ask 'registry call wipe path=a\\ ' registry call wipe path = 'a\\ '
+ask 'registry call wipe path="a b' registry call wipe path = '"a b'
+ask "registry call wipe path='a " registry call wipe path = "'a "
+ask 'registry call wipe path="$' registry call wipe path = '"$'
+ask 'registry call wipe --set demo.root=' registry call wipe --set demo.root =
 """
     )
+    (tmp_path / "files").mkdir()
+    for name in ("a b.txt", "$c"):
+        (tmp_path / "files" / name).touch()
     environ = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "PYTHONPATH": str(site.root)}
-    ran = subprocess.run([bash, str(tmp_path / "script")], env=environ, capture_output=True, text=True, check=True)
-    assert ran.stdout.split("--\n") == ["option -o nospace\ntext=\n", "", "demo\n", ""]
+    arguments, folder = [bash, str(tmp_path / "script")], tmp_path / "files"
+    ran = subprocess.run(arguments, env=environ, cwd=folder, capture_output=True, text=True, check=True)
+    assert ran.stdout.split("--\n") == [
+        *("option -o nospace\ntext=\n", "\\$c\na\\ b.txt\n", "demo\n", "a\\ b.txt\n", "a\\ b.txt\n"),
+        *("a b.txt\n", "a b.txt\n", "\\$c\n", "\\$c\na\\ b.txt\n", ""),
+    ]
     assert ran.stderr == ""
 
 

@@ -28,9 +28,9 @@ class LineComplete(FishComplete):
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """The words before the cursor, without the program, and the incomplete one."""
-        line = os.environ["COMP_WORDS"]
-        words = split_arg_string(line)[1:]
-        return (words, "") if not words or line[-1:].isspace() else (words[:-1], words[-1])
+        # A blank before the cursor may be escaped or quoted: a letter at its place shows whether a new word starts.
+        *words, last = split_arg_string(f"{os.environ['COMP_WORDS']}x")
+        return words[1:], last[:-1] if words else ""
 
 
 def candidates(incomplete: str, given: Iterable[str], schema: JsonSchema) -> list[tuple[str, str]]:
@@ -138,11 +138,16 @@ def complete_word(context: click.Context, parameter: click.Parameter, incomplete
 
 
 def complete_setting(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Completes `PLUGIN.KEY=` for `--set`: plugins by name, then their keys.
+    """Completes `PLUGIN.KEY=` for `--set`: plugins by name, then their keys, then files if the key names a path.
 
     A plugin names them all when it refuses the key `""`, if it checks its settings; the others are in use already.
     """
     session = _session(context)
+    key, sign, path = incomplete.partition("=")
+    if sign:
+        return [
+            CompletionItem(f"{key}={item}") for item in (_files(path) if _PATH.search(key.rpartition(".")[2]) else ())
+        ]
     plugin, dot, _ = incomplete.partition(".")
     if not dot:
         return _completed((f"{each.name}." for each in session.registry.plugins()), incomplete)

@@ -1,13 +1,11 @@
 _registry_completion() {
-    local line="${COMP_LINE:0:COMP_POINT}" current="${COMP_WORDS[COMP_CWORD]}" type value before number
-    local -a typed
-    read -ra typed <<< "$line"
-    number=$(( ${#typed[@]} - 1 ))
-    [[ "$line" == *[[:space:]] ]] && number=$(( number + 1 ))
+    local line="${COMP_LINE:0:COMP_POINT}" current="${COMP_WORDS[COMP_CWORD]}" type value before quote=""
     # Bash splits words at '=' and ':', and replaces only the last part, so candidates must not repeat the others.
     [[ "$current" =~ ^[=:]+$ ]] && current=""
-    before="${typed[number]-}"
-    before="${before%"$current"}"
+    [[ "$line" == *"$current" ]] || current="${line##*[[:space:]=:]}"
+    before="${line%"$current"}"
+    before="${before##*[[:space:]]}"
+    [[ "$current" == [\"\']* ]] && quote="${current:0:1}"
     COMPREPLY=()
     while IFS=, read -r type value; do
         case "$type" in
@@ -16,8 +14,13 @@ _registry_completion() {
             plain)
                 value="${value%%$'\t'*}"
                 [[ "$value" == *[=/.] ]] && compopt -o nospace
-                printf -v value '%q' "${value#"$before"}"
-                COMPREPLY+=("$value")
+                value="${value#"$before"}"
+                case "$quote" in
+                    \") value="${value//\\/\\\\}" value="${value//\"/\\\"}" value="${value//\$/\\\$}" value="${value//\`/\\\`}" ;;
+                    \') value="${value//\'/\'\\\'\'}" ;;
+                    *) [[ -n "$value" ]] && printf -v value '%q' "$value" ;;
+                esac
+                [[ -n "$value" ]] && COMPREPLY+=("$value")
                 ;;
         esac
     done < <(COMP_WORDS="$line" _REGISTRY_COMPLETE=complete "$1" 2>/dev/null)
