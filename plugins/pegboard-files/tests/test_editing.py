@@ -109,12 +109,12 @@ def test_nothing_to_change_is_an_error():
         (
             b"one\n  two\nthree\n",
             "\ttwo\nthree",
-            "The text from line 2 on differs only in spaces and tabs. Copy.*:\n  two\nthree$",
+            "The text from line 2 on differs only in spaces, tabs and blank lines. Copy.*:\n  two\nthree$",
         ),
         (
             "a\u00a0list\n".encode(),
             "a list",
-            r"spaces and tabs\. It contains U\+00A0\. Copy it.*:\na\u00a0list$",
+            r"spaces, tabs and blank lines\. It contains U\+00A0\. Copy it.*:\na\u00a0list$",
         ),
         (
             b"    x = compute(alpha, beta, 3)  # and a long comment\n",

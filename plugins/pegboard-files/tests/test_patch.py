@@ -56,6 +56,7 @@ def test_a_patch_adds_deletes_updates_and_moves():
         "{}",
         "\n  {}\n\n",
         "<<'EOF'\n{}\nEOF",
+        "apply_patch <<'EOF'\n{}\nEOF",
         '<<"EOF"\n{}\nEOF\n',
         "<<EOF\n{}\nEOF",
         "```patch\n{}\n```",
@@ -64,6 +65,14 @@ def test_a_patch_adds_deletes_updates_and_moves():
 )
 def test_blanks_a_here_document_or_a_fence_around_a_patch_are_ignored(form):
     assert read_patch(form.format(wrapped("*** Delete File: a"))) == (FilePatch("delete", "a"),)
+
+
+def test_blank_lines_between_sections_are_ignored():
+    sections = [("*** Add File: a", "+one"), ("*** Delete File: b",), ("*** Update File: c", "-x", "+y")]
+    text = wrapped(*sections[0], *sections[1], *sections[2])
+    assert read_patch(wrapped("", *sections[0], "", " ", *sections[1], "", *sections[2])) == read_patch(text)
+    with pytest.raises(ToolError, match="Line 4 of the patch, '': each line of a new file must begin"):
+        read_patch(wrapped("*** Add File: a", "+one", "", "+two"))
 
 
 def test_a_patch_with_crlf_is_read():

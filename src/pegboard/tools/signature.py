@@ -299,7 +299,8 @@ def with_default(annotation: Any, default: Any, name: str, tool: str) -> tuple[A
             annotation, default = typing.Annotated[annotation, default], EMPTY
         declared, make = default_in(annotation)
     except ValueError as error:
-        hint = "Write the default itself, or pydantic.Field(...) with it."
+        is_name = "validation_alias" in str(error)
+        hint = "Write one name." if is_name else "Write the default itself, or pydantic.Field(...) with it."
         raise DefinitionError(f"{error}.", tool=tool, parameter=name, hint=hint) from None
     if make is None or default is not EMPTY:
         return annotation, default, None

@@ -329,7 +329,7 @@ def near_miss(lines: Sequence[str], wanted: Sequence[str], deadline: Deadline) -
         window = lines[first : first + len(wanted)]
         odd = sorted({char for line in window for char in line if char.isspace()} - set(" \t\r").union(*wanted))
         names = f" It contains {', '.join(f'U+{ord(char):04X}' for char in odd)}." if odd else ""
-        where = f"The text from line {first + 1} on differs only in spaces and tabs"
+        where = f"The text from line {first + 1} on differs only in spaces, tabs and blank lines"
         return f"{where}.{names} Copy it exactly:\n{_excerpt(window)}"
     begin = _most_similar(there, squeezed[:_MOST_LOOKED_FOR], deadline)
     if begin is None:

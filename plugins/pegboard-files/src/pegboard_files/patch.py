@@ -24,7 +24,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, islice, takewhile
 from typing import Final, Literal, TypeAlias
 from unicodedata import is_normalized
 
@@ -122,14 +122,15 @@ _LAST: Final = "*** End of File"
 _RANGE: Final = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?")
 """Line numbers of a unified diff, which are ignored."""
 
-_WRAPPERS: Final = ((re.compile(r"<<(['\"]?)EOF\1"), "EOF"), (re.compile(r"```\w*"), "```"))
+_WRAPPERS: Final = ((re.compile(r"(?:apply_patch )?<<(['\"]?)EOF\1"), "EOF"), (re.compile(r"```\w*"), "```"))
 """Start and end of a here-document or a fence around a patch."""
 
 
 def read_patch(text: str) -> tuple[FilePatch, ...]:
     """Reads a patch.
 
-    Blanks around it, and a here-document (`<<'EOF'`) or a fence (```` ``` ````) around it, are ignored.
+    Blanks around it, blank lines between its sections, and a here-document (`<<'EOF'`) or a fence (```` ``` ````)
+    around it are ignored.
 
     Raises:
         ToolError: It isn't a patch; the text names the line and what is expected there.
@@ -175,6 +176,9 @@ class _Reader:
     def files(self) -> Iterator[FilePatch]:
         while self.at < len(self.lines):
             begin = self.at
+            if not self.lines[begin].strip():  # models put a blank line between two sections
+                self.at += 1
+                continue
             kind, path = self._header()
             if not path:
                 raise self._fault("the path is missing.", begin)
@@ -201,13 +205,14 @@ class _Reader:
         raise self._fault(f"expected one of {', '.join(f'{header}PATH' for header in _HEADERS)}.")
 
     def _content(self) -> str:
-        lines: list[str] = []
-        while self.at < len(self.lines) and not self.lines[self.at].startswith("***"):
-            if not self.lines[self.at].startswith("+"):
+        lines = list(takewhile(lambda line: not line.startswith("***"), self.lines[self.at :]))
+        while lines and not lines[-1].strip():
+            lines.pop()
+        for line in lines:
+            if not line.startswith("+"):
                 raise self._fault("each line of a new file must begin with '+'.")
-            lines.append(self.lines[self.at][1:] + "\n")
             self.at += 1
-        return "".join(lines)
+        return "".join(f"{line[1:]}\n" for line in lines)
 
     def _chunks(self) -> Iterator[Chunk]:
         while self.at < len(self.lines) and not self._is_header():

@@ -240,7 +240,7 @@ class MemoryTools:
         if not names:
             return None
         more = len(names) - _MOST_NAMES
-        rest = f"\nThere are {more} more: call load_artifacts without names to list them." if more > 0 else ""
+        rest = f"\nAnd {more} more: call load_artifacts without names to list them." if more > 0 else ""
         listed = json.dumps(names[:_MOST_NAMES], ensure_ascii=False)
         return request.with_instructions(f"{_ARTIFACTS}\n{listed}{rest}")
 
