@@ -386,7 +386,7 @@ def test_a_cause_shared_by_plugins_is_reported_once(run, registry):
         ('where = "reed_only"', "configuration: where", "there is no predicate"),
         ("[plugins.demmo]\nx = 1", "configuration: plugins", "no plugin is called 'demmo'"),
         ('enable = ["dmo"]', "configuration: enable", "no plugin is called 'dmo'"),
-        ("blok = []", "configuration", "unknown key. Did you mean 'block'?"),
+        ("blok = []", "configuration", "unknown key. Did you mean 'block' or 'lock'?"),
     ],
 )
 @pytest.mark.usefixtures("with_demo")
@@ -403,7 +403,7 @@ def test_configuration(run, home, config, subject, cause):
 def test_errors_in_an_untrusted_project_are_reported(run, home):
     file = home / "here" / "pegboard.toml"
     file.write_text("blok = []")
-    cause = f"{file}: blok: unknown key. Did you mean 'block'? (ignored)"
+    cause = f"{file}: blok: unknown key. Did you mean 'block' or 'lock'? (ignored)"
     assert found(run) == {"configuration": [cause]}
     code, out, err = run("list", "--names")
     assert (code, out, cause in err) == (0, "", True)
