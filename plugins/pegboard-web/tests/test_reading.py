@@ -99,7 +99,7 @@ def test_a_text_that_is_cut_within_a_letter_stays_utf8(web, server):
         ),
         ("<pre><code>x = 1\ny</code></pre>", "```\nx = 1\ny\n```"),
         ("<a href=../b>c</a> <a href='//d.example/e'>f</a>", "[c](https://example.com/b) [f](https://d.example/e)"),
-        ("<a href='javascript:alert(1)'>a</a> <a href='http://[::1'>b</a>", "a b"),
+        ("<a href='javascript:alert(1)'>a</a> <a href='http://[::1'>b</a> <a href='#c'>d</a>", "a b d"),
         (
             "<img alt=a src=b.png> <img alt=c src='data:image/png;base64,AAAA'>",
             "![a](https://example.com/docs/b.png) ![c]()",
@@ -114,6 +114,33 @@ def test_a_text_that_is_cut_within_a_letter_stays_utf8(web, server):
 )
 def test_markdown(html, wanted):
     assert to_markdown(html, URL)[1] == wanted
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<b>" * 200 + "<br>words " * 4_000,
+        "<table><tr><td>" * 70 + "words<br>" * 4_000,
+        "<blockquote>" * 200 + "words<br>" * 4_000,
+    ],
+)
+def test_a_page_that_costs_too_much_is_read_as_words(html):
+    """Each element costs as much as there are elements around it, or writes much more than the page has."""
+    text = to_markdown(html, URL)[1]
+    assert set(text.split()) == {"words"}
+    assert len(text) < 2 * len(html)
+
+
+def test_a_wide_cell_is_one():
+    text = to_markdown("<table><tr>" + "<td colspan=1000>words" * 1_000, URL)[1]
+    assert text.count("words") == 1_000
+    assert len(text) < 20_000
+    assert to_markdown("<table><tr><th colspan=2>a<tr><td>1<td>2</table>", URL)[1].startswith("| a | |\n| --- | --- |")
+
+
+def test_a_large_page_of_the_usual_kind_is_markdown():
+    html = "<div>" * 25 + "<h2>a</h2><p>some <b>words</b> <a href=x>here</a>" * 300
+    assert to_markdown(html, URL)[1].count("## a\n\nsome **words** [here](https://example.com/docs/x)") == 300
 
 
 def test_the_title_is_one_line():

@@ -12,6 +12,7 @@ from typing import Final
 import httpx2
 
 from pegboard import ToolError
+from pegboard.errors import PegboardError
 from pegboard.threads import run_in_thread
 from pegboard_web.foreign import shown
 from pegboard_web.settings import Network
@@ -30,6 +31,10 @@ _NOT_GLOBAL: Final = (  # older Pythons call these global
 )
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 """An IPv4 address as hosts without IPv4 reach it; as global as that address (RFC 6052)."""
+
+
+class AddressError(PegboardError):
+    """Why a host is refused, for the operator."""
 
 
 def parse_url(text: str) -> httpx2.URL:
@@ -112,5 +117,5 @@ async def resolve(host: str, port: int, allowed: Sequence[Network]) -> list[str]
     if refused:
         text = f"{shown(host)!r} can't be fetched: its address isn't reachable from the whole internet."
         cause = f"{host} has the address {refused[0]}; plugins.web.allow can allow it"
-        raise ToolError(f"{text} Continue without it, or tell the user.") from PermissionError(cause)
+        raise ToolError(f"{text} Continue without it, or tell the user.") from AddressError(cause)
     return addresses

@@ -10,7 +10,6 @@ from pegboard.json import size_text
 from pegboard.tools import BINARY, is_text_type, media_type, plain_type, text_of_file
 from pegboard_web.foreign import shown
 from pegboard_web.http import Answer
-from pegboard_web.markdown import to_markdown
 from pegboard_web.page import Page
 
 _IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -39,6 +38,8 @@ def read_page(answer: Answer) -> Page:
         raise ToolError(f"{shown(url)} is a file of type {shown(kind)}, which can't be shown. Try another page.")
     if kind not in _HTML:
         return Page(url, kind, text, is_cut=answer.is_cut)
+    from pegboard_web.markdown import to_markdown  # imports the parser, which takes long
+
     title, text = to_markdown(text, url)
     return Page(url, kind, text, title=title, is_cut=answer.is_cut)
 
