@@ -502,6 +502,15 @@ class Waits:
         await self.begun.wait()
         return "Bye."
 
+    def step_with(self, then):
+        """A step of its caller, once it works."""
+
+        async def step(request):
+            await self.begun.wait()
+            return then(request)
+
+        return step
+
 
 def test_it_ends_with_its_callers_turn_and_the_next_one_learns_so():
     async def main():
@@ -529,6 +538,27 @@ def test_it_ends_with_a_turn_that_is_cancelled():
         return helper.ended
 
     assert asyncio.run(main()) == ["Do it"]
+
+
+@pytest.mark.parametrize("session", ["s", None])
+@pytest.mark.parametrize("keep", [False, True])
+def test_one_of_a_suspended_turn_works_on_until_the_session_begins_another(session, keep):
+    async def main():
+        helper, context = Waits(), ReadonlyContext(user="u", session=session)
+        registry = registry_of(helper, a("asks", WIPE), keep=keep)
+        both = [spawn(), spawn("asks")]
+        script = [both, helper.step_with(to("wait_agents", 1))]
+        first = await turn(registry, *script, context=context, approver=ask_later)
+        assert (first.ended, helper.ended) == ("suspended", [])
+        await turn(registry, "Another user.", context=ReadonlyContext(user="v", session=session))
+        assert helper.ended == []
+        stored = {key: value for key, value in first.state.items() if key.startswith("agents:id:")}
+        await turn(registry, "Hello.", context=ReadonlyContext(user="u", session=session, state=stored))
+        ended = list(helper.ended)
+        await registry.aclose()
+        return ended
+
+    assert asyncio.run(main()) == ([] if keep else ["Do it"])
 
 
 def test_one_that_is_kept_outlives_its_callers_turn_and_a_later_turn_waits_for_it():
@@ -830,6 +860,20 @@ def test_an_agent_of_another_session_or_user_is_unknown(context):
     id_, mine, other = asyncio.run(main())
     assert other.text == f"There is no agent '{id_}' here. Start one with spawn_agent."
     assert mine.text == f"There is no agent 'helper-x' here. There are {id_}."
+
+
+def test_without_a_session_an_agent_is_known_where_the_state_has_it():
+    async def main():
+        registry = registry_of(a("helper", "One.", "Two."), keep=True)
+        first = await turn(registry, spawn(), WAIT, "Fine.", context=ReadonlyContext())
+        request = ModelRequest(first.messages).with_messages("next")
+        other = await turn(registry, WAIT, "Fine.", context=ReadonlyContext(), request=request)
+        mine = await turn(registry, WAIT, "Fine.", context=ReadonlyContext(state=dict(first.state)), request=request)
+        return results(other)[-1], results(mine)[-1]
+
+    other, mine = asyncio.run(main())
+    assert re.fullmatch("There is no agent 'helper' here. Start one with spawn_agent.", other)
+    assert mine == "helper has ended:\nOne."
 
 
 @pytest.mark.parametrize("stored", [7, {"agent": "helper"}, {"agent": "other", "session": "s/x"}])

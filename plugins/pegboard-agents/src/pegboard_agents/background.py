@@ -66,6 +66,7 @@ class BackgroundAgent:
         seconds: How long it may work at a time.
         status: Whether it works, waits for a person, or has ended.
         turn: The id of its caller's turn, with which it ends unless it is kept; `None`: no turn.
+        is_left: Whether that turn was suspended, and its session may abandon it.
         root: The user and the session at the top.
         messages: Its conversation.
         answer: Its last answer, or why there is none.
@@ -86,6 +87,7 @@ class BackgroundAgent:
     seconds: float = SECONDS
     status: Status = "ended"
     turn: str | None = None
+    is_left: bool = False
     root: Owner = (None, None)
     messages: tuple[Message, ...] = ()
     answer: str = ""
@@ -179,6 +181,7 @@ class BackgroundAgent:
         unread, waits, status = tuple(self.inbox), self.waits, self.status
         run = self._next(run) if request is None and stored is None else run
         self.turn, self.listener, self._stopped, self._interrupted = context.invocation, context.listener, None, False
+        self.is_left = False
         self.status, self.waits, self._task = "working", None, None
         try:
             self.operation = context.background(self._work(run, inside.get() + 1))

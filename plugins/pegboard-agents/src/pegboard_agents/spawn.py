@@ -265,19 +265,27 @@ class _Background:
         registry = context.service(ToolRegistry) if context.provides(ToolRegistry) else None
         if registry is not None and registry not in self._watched:
             self._watched.add(registry)
+            registry.add_callback("before_turn", self._begin_turn)
             registry.add_callback("after_turn", self._end_turn)
         ended = [each.id for each in self._known.values() if each.status == "ended"]
         for id_ in ended[: max(len(ended) - MOST_REMEMBERED, 0)]:
             del self._known[id_]
+
+    async def _begin_turn(self, context: ReadonlyContext) -> None:
+        """Ends the agents of a suspended turn that the session has abandoned: a new turn begins."""
+        await self._end([each for each in list(self._known.values()) if each.is_left and _owns(context, each)])
 
     async def _end_turn(self, context: ReadonlyContext, outcome: TurnOutcome) -> None:
         """Ends the agents of a turn that aren't kept; nobody is asked by the others any more."""
         mine = [each for each in list(self._known.values()) if each.turn == context.invocation]
         for each in mine:
             each.postpone()
-        if outcome.ended in ("suspended", "pending"):
-            return  # it will be resumed
-        ending = [each for each in mine if not each.keep and each.status != "ended"]
+            each.is_left = outcome.ended in ("suspended", "pending")
+        await self._end([each for each in mine if not each.is_left])
+
+    async def _end(self, agents: Sequence[BackgroundAgent]) -> None:
+        """Ends those of these agents that aren't kept."""
+        ending = [each for each in agents if not each.keep and each.status != "ended"]
         for each in ending:
             each.stop("its caller's turn ended")
         await asyncio.gather(*(each.ended(GRACE_SECONDS + 1) for each in ending))
@@ -289,11 +297,10 @@ class _Background:
             ToolError: There is none.
         """
         record = self._known.get(id_)
-        if record is None or record.owner != (context.user, context.session):
+        if record is None or not _owns(context, record):
             record = self._remember(context, id_, context.state.get(f"{STORED}{id_}"))
         if record is None:
-            owner = context.user, context.session
-            own = [each.id for each in self._known.values() if each.owner == owner]
+            own = [each.id for each in self._known.values() if _owns(context, each)]
             there_are = f"There are {', '.join(own)}." if own else "Start one with spawn_agent."
             raise ToolError(f"There is no agent {id_!r:.80} here. {there_are}")
         record.check_loop()
@@ -301,10 +308,9 @@ class _Background:
 
     def _remember(self, context: ToolContext, id_: str, stored: Any) -> BackgroundAgent | None:
         """The agent that another process has stored, unless this one has it; `None` if it can't be read."""
-        owner = context.user, context.session
         known = self._known.get(id_)
         if known is not None or not is_object(stored):
-            return known if known is not None and known.owner == owner else None
+            return known if known is not None and _owns(context, known) else None
         try:
             read = StoredAgent.from_json(stored)
         except ValueError as error:
@@ -312,6 +318,7 @@ class _Background:
             return None
         if (agent := self.agents.get(read.agent)) is None:
             return None
+        owner = context.user, context.session
         record = self._known[id_] = self._new(id_, agent, owner, read.session, root.get() or owner)
         record.restore(read)
         return record
@@ -328,6 +335,13 @@ class _Background:
         except ValueError as error:  # too large, or no JSON: its answer is kept
             log_failure(f"storing the conversation of {record.id}", error)
             state[key] = stored_agent.evolve(messages=(), waits=None, working=False).to_json()
+
+
+def _owns(context: ToolContext | ReadonlyContext, record: BackgroundAgent) -> bool:
+    """Whether an agent was started in this call's session; without one, in its turn, or as its state says."""
+    if record.owner != (context.user, context.session):
+        return False
+    return context.session is not None or record.turn == context.invocation or f"{STORED}{record.id}" in context.state
 
 
 async def _wait_for(records: Sequence[BackgroundAgent], seconds: float, *, wants_any: bool) -> None:
