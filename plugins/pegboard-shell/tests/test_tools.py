@@ -95,7 +95,7 @@ async def test_commands_of_two_answers_run_concurrently_in_different_folders(tmp
             60,
             "It was killed at its time limit of 0.2 s. Set a longer timeout (at most 60 s), or background=true.",
         ),
-        (0.1, "It was killed at its time limit of 0.1 s. No longer timeout is possible; set background=true."),
+        (0.1, "It was killed at its time limit of 0.1 s. A longer timeout isn't possible. Set background=true."),
     ],
 )
 async def test_the_advice_at_a_limit_can_be_followed(make_registry, longest, advice):

@@ -20,7 +20,7 @@ _CLIMATE: Final[Mapping[str, tuple[int, str]]] = {"Cairo": (31, "sun"), "Lima": 
 
 
 class Weather(TypedDict):
-    """The weather of one day; the tools' output schema comes from it."""
+    """The weather of one day."""
 
     city: str
     temperature: int

@@ -35,7 +35,7 @@ _VERSION: Final = 1
 
 @tool(title="Leave the loop", idempotent=True, open_world=False, read_only=True)
 def exit_loop(context: ToolContext) -> str:
-    """End your part of the work. A loop that you are in ends; else the agent that called you continues.
+    """End your part of the work. If you work in a loop, it ends; otherwise the agent that called you continues.
 
     Call it when your work is done, or when you can't continue. An agent that transferred to you continues, too.
     """

@@ -190,7 +190,7 @@ class EditTools:
     ) -> ToolResult:
         """Make several replacements in one file. If one of them fails, none is made.
 
-        Each works as in edit_file. They are made in order, and each works on the result of those before it. Returns
+        Each replacement works as in edit_file. They are made in order, and each sees the result of those before it. Returns
         the line numbers of the replacements.
 
         Args:

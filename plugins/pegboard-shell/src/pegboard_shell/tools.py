@@ -376,7 +376,7 @@ class ShellTools:
             elif limit < most:
                 notes.append(f"Set a longer timeout (at most {most:g} s), or background=true.")
             else:
-                notes.append("No longer timeout is possible; set background=true.")
+                notes.append("A longer timeout isn't possible. Set background=true.")
         elif inside and code and may_be_refused(output.text):
             where = "" if self.settings.sandbox == "read-only" else " outside of the working folder"
             net = "" if self.settings.network else " and no network"
