@@ -190,8 +190,8 @@ class EditTools:
     ) -> ToolResult:
         """Make several replacements in one file. If one of them fails, none is made.
 
-        Each replacement works as in edit_file. They are made in order, and each sees the result of those before it. Returns
-        the line numbers of the replacements.
+        Each replacement works as in edit_file. They are made in order, and each sees the result of those before it.
+        Returns the line numbers of the replacements.
 
         Args:
             path: The file, relative to the working folder, for example "src/main.py".
