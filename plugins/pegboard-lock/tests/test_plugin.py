@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from pegboard import Config, Once, Reject, ToolRegistry, ToolsetFunction, register_plugin, tool, tool_of
+from pegboard import Config, Once, Reject, Tool, ToolRegistry, ToolsetFunction, register_plugin, tool, tool_of
 from pegboard.config import trust
 from pegboard.schema import compare_schemas
-from pegboard_lock import Comparison, Lock, LockPlugin, Present, lock_of, write_lock
+from pegboard_lock import CodeDigests, Comparison, Lock, LockPlugin, Present, lock_of, read_lock, write_lock
 
 
 @tool(read_only=True)
@@ -234,3 +234,46 @@ def test_unchanged_tools_are_checked_without_comparing_any_again(made, monkeypat
 
 def test_the_comparison_by_keywords_is_shared():
     assert compare_schemas({"type": "string"}, {}) == {"wider"}
+
+
+async def test_code_that_changes_holds_every_tool_of_its_distribution_and_a_version_warns(made, tmp_path):
+    file = tmp_path / "fns.py"
+    file.write_text("def double(n: int) -> int:\n    return 2 * n\n")
+    names = {}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    double = Tool.from_function(names["double"])
+    registry = made(double, NAME, tools=(names["double"], NAME))
+    assert (await registry.resolve()).names == ("double", "name")
+    file.write_text("def double(n: int) -> int:\n    return 3 * n\n")
+    again = made(tools=(names["double"], NAME))
+    resolved = await again.resolve()
+    assert resolved.names == ("name",)
+    assert "code: the code of file:fns.py has changed" in resolved.problems[0].cause
+    assert "'registry lock file:fns.py'" in resolved.problems[0].cause
+    lock = read_lock(tmp_path / "pegboard.lock")[0]
+    entry = {**CodeDigests().entry("file:fns.py", tmp_path), "version": "1"}
+    write_lock(tmp_path / "pegboard.lock", Lock(lock.tools, {**lock.distributions, "file:fns.py": entry}), whole=True)
+    resolved = await again.resolve()
+    assert resolved.names == ("double", "name")
+    assert "version: file:fns.py was 1, is None" in resolved.problems[0].cause
+    file.unlink()
+    gone = await made(tools=(names["double"], NAME)).resolve()
+    assert "reach: distribution" in gone.problems[0].cause
+
+
+async def test_toolsets_are_compared_also_when_they_cant_say_what_they_are(made, tmp_path):
+    class Server:
+        name = "web"
+
+        @property
+        def identity(self):
+            raise OSError("no server")
+
+        def tools(self, context):
+            return [SIZE]
+
+    registry = made(tools=(), toolsets=(Server(),))
+    tools = (await registry.resolve()).tools
+    lock = lock_of(Comparison(Lock(), tmp_path), Present(tools, {"web": "sha256:1"}, frozenset({"web"})))
+    write_lock(tmp_path / "pegboard.lock", lock, whole=True)
+    assert (await registry.resolve()).names == ()
