@@ -17,13 +17,21 @@ from pegboard import (
     CallError,
     CallFault,
     ChangeArguments,
+    Later,
     Limits,
+    Once,
     Origin,
+    PendingCalls,
+    Permissions,
     Policy,
+    Reshape,
+    Rule,
     Tool,
     ToolCall,
     ToolRegistry,
     ToolsetFunction,
+    tool,
+    tool_of,
 )
 from pegboard.callbacks import nonblocking
 from pegboard.dispatch import arguments as module
@@ -1236,3 +1244,109 @@ def test_only_what_the_schema_takes_is_given_back_and_what_was_valid_is_the_same
     elif result is not None:
         assert tool.validator.problems(result[0]) == ()
         assert result[1]
+
+
+# Preparation by the tool ----------------------------------------------------------------------------------------------
+
+
+def counting(**options):
+    """A tool whose preparation isn't idempotent, and the arguments that it has got."""
+    seen = []
+
+    def prepare_arguments(arguments):
+        seen.append(dict(arguments))
+        return {"paths": [f"{path}!" for path in (*arguments.get("paths", ()), *arguments.pop("path", "").split())]}
+
+    @tool(prepare_arguments=prepare_arguments, **options)
+    def show(paths: list[str]) -> str:
+        """Shows paths."""
+        return " ".join(paths)
+
+    return show, seen
+
+
+def test_arguments_are_prepared_once_on_a_copy_before_they_are_validated():
+    show, seen = counting()
+    given = {"path": "a b"}
+    registry = ToolRegistry()
+    registry.register(show)
+    assert registry.call_sync("show", given).text == "a! b!"
+    assert registry.call_sync("show", '{"path": "c"}').text == "c!"
+    assert (given, seen) == ({"path": "a b"}, [{"path": "a b"}, {"path": "c"}])
+    assert registry.call_sync("show", {"paths": [1]}).text == "1!"
+
+
+def test_prepared_arguments_are_converted_and_validated():
+    def prepare_arguments(arguments):
+        return {"count": arguments["number"]}
+
+    @tool(prepare_arguments=prepare_arguments, coerce=True)
+    def double(count: int) -> int:
+        """Doubles."""
+        return 2 * count
+
+    registry = ToolRegistry()
+    registry.register(double)
+    assert registry.call_sync("double", {"number": "2"}).structured_content == {"result": 4}
+    result = registry.call_sync("double", {"number": "x"})
+    assert (result.kind, "count: must be" in result.text) == ("invalid_arguments", True)
+
+
+def fail(_):
+    raise RuntimeError("secret")
+
+
+def contain_itself(arguments):
+    arguments["paths"] = arguments
+    return arguments
+
+
+@pytest.mark.parametrize(
+    "prepare_arguments",
+    [fail, lambda _: None, lambda _: "{}", lambda _: {"paths": {1}}, lambda _: {1: 2}, contain_itself],
+    ids=["an error", "nothing", "text", "no JSON", "no text as a key", "a cycle"],
+)
+def test_arguments_that_cant_be_prepared_are_invalid_and_nothing_runs(prepare_arguments, make, send):
+    result = send(make(never, prepare_arguments=prepare_arguments), {}).result
+    assert result.kind == "invalid_arguments"
+    assert "secret" not in result.text
+    assert ("secret" in f"{result.detail}") is (prepare_arguments is fail)
+
+
+def test_a_preparation_that_takes_too_long_ends_the_call(make, send):
+    is_over = threading.Event()
+    tool = make(never, prepare_arguments=lambda arguments: arguments if is_over.wait(60) else {})
+    result = send(tool, {}, limits=Limits(callback_timeout=0.05, grace=0.05)).result
+    is_over.set()
+    assert (result.kind, "preparing its arguments took longer than 0.05 s" in result.text) == ("tool_failure", True)
+
+
+async def test_prepared_arguments_are_what_a_person_and_rules_see_also_after_a_restart():
+    show, seen = counting(permission="read", permission_arguments={"paths": "text"})
+    registry = ToolRegistry(permissions=Permissions([Rule("read", "*", "ask"), Rule("read", "safe!", "allow")]))
+    registry.register(show)
+    asked = []
+    registry.approver = lambda request, _: asked.append(request.arguments) or Later()
+    assert (await registry.call("show", {"path": "safe"})).text == "safe!"
+    decision = await registry.decide("show", {"path": "safe"})
+    assert decision.action == "allow"
+    outcome = await registry.dispatch([ToolCall("show", {"path": "other"}, "1")])
+    assert asked == [{"paths": ["other!"]}]
+    pending = PendingCalls.from_json(json.loads(json.dumps(outcome.pending.to_json())))
+    resumed = await registry.resume(pending, {call.id: Once() for call in pending})
+    assert resumed.results[0].text == "other!"
+    assert seen == [{"path": "safe"}] * 2 + [{"path": "other"}]
+
+
+def test_a_call_that_its_tool_prepares_is_left_to_dispatch():
+    show, seen = counting()
+    call = parse_call({"name": "show", "arguments": {"path": "a"}, "id": "1"}, {"show": tool_of(show)}.__getitem__)
+    assert (call.error, call.arguments, seen) == (None, {"path": "a"}, [])
+
+
+def test_a_reshaped_tool_prepares_by_its_own_names():
+    show, seen = counting()
+    registry = ToolRegistry()
+    registry.register(ToolsetFunction("own", lambda: [show]).reshaped({"show": Reshape(rename={"paths": "files"})}))
+    assert registry.call_sync("show", {"files": ["a"], "path": "b"}).text == "a! b!"
+    assert seen == [{"paths": ["a"], "path": "b"}]

@@ -28,10 +28,10 @@ from pegboard.json import (
 )
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError, CallFault, ToolCall
-from pegboard.tools.handler import Checker, own_problems
+from pegboard.tools.handler import Checker, Preparer, own_problems
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.tool import Tool
-from pegboard.typing import define, frozen
+from pegboard.typing import JsonObject, define, frozen
 
 # Parse ----------------------------------------------------------------------------------------------------------------
 
@@ -205,6 +205,30 @@ def _refuse(reason: str) -> NoReturn:
     raise _refused((problem((), reason),))
 
 
+# Prepare --------------------------------------------------------------------------------------------------------------
+
+
+async def prepare(state: CallState, tool: Tool, function: Preparer, arguments: JsonObject) -> JsonObject:
+    """What the tool's `prepare_arguments` makes of the parsed arguments. It may block, and so runs in a thread.
+
+    Raises:
+        CallError: `invalid_arguments`, if it fails, or what it returns isn't a JSON object; `tool_failure`, if it takes
+            too long.
+    """
+    try:
+        given = await _call_author(state, partial(function, arguments), function)
+        return _plain_object(given, state.settings.limits.argument_nodes)
+    except LimitExpiredError:
+        seconds = state.settings.limits.callback_timeout
+        text = f"{tool.name} was not run: preparing its arguments took longer than {seconds:g} s."
+        raise CallError("tool_failure", text) from None
+    except CallError:
+        raise
+    except Exception as error:
+        text = f"Invalid arguments for {tool.name}: it can't read them. Correct them and call the tool again."
+        raise CallError("invalid_arguments", text, detail=detail_of(error)) from error
+
+
 # Validate -------------------------------------------------------------------------------------------------------------
 
 
@@ -337,6 +361,8 @@ def _validated_call(call: ToolCall, find: Callable[[str], Tool], limits: Limits)
         call = attrs.evolve(call, title=tool.spec.title or call.title, dynamic=tool.origin.toolset is not None)
         inner = _encoded_twice(call.arguments, tool, limits)
         arguments = parse(call.arguments if inner is None else inner, limits)
+        if tool.prepare_arguments is not None:  # which dispatch calls, once
+            return attrs.evolve(call, arguments=arguments)
         if tool.validator.accepts(arguments) or (_coerces(tool, limits) and coerced(tool, arguments) is not None):
             return attrs.evolve(call, arguments=arguments)
         error = arguments_error(tool, tool.validator.problems(arguments))

@@ -15,7 +15,7 @@ import attrs
 from attrs import field
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, validate
+from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, prepare, validate
 from pegboard.dispatch.results import failure_result, hold_to_limits, quick_result, shape
 from pegboard.dispatch.run import attach, run_locked, start
 from pegboard.dispatch.running import count_nested, enclosing_lock, lock_of, lock_request_of, paused_deadlines
@@ -153,6 +153,8 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
                             state.arguments = parse(raw, limits)
                     except CallError as error:
                         state.arguments = parse_again(state, tool, error)
+                    if tool.prepare_arguments is not None and not state.is_prepared:
+                        state.arguments = await prepare(state, tool, tool.prepare_arguments, state.arguments)
                     if tool.checks is not None or not tool.validator.accepts(state.arguments):
                         state.arguments = await validate(state, tool, state.arguments)
                     break
@@ -454,6 +456,8 @@ async def _judge(state: CallState) -> Decision:
                 given: Mapping[str, Any] = parse(state.raw, state.settings.limits)
             except CallError as error:
                 given = parse_again(state, tool, error)
+            if tool.prepare_arguments is not None and not state.is_prepared:
+                given = await prepare(state, tool, tool.prepare_arguments, given)
             state.arguments = given = await validate(state, tool, given)
             break
         except CallError as error:

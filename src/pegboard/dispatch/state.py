@@ -295,6 +295,7 @@ class CallState:
         started_at: When the tool was started, in seconds of `time.monotonic()`, or `None` (`run.py`).
         result, error: The result (others return it, or call `conclude`), and the current error, until a callback
             recovers from it.
+        is_prepared: Whether the arguments are those that the tool has prepared, as of a resumed call (`dispatcher.py`).
         coercions: What was converted, `"path: from -> to"` each (`arguments.py`).
         repaired: A description of the repair, or `None` (`find.py`).
         asking: What it asks the rules and the user; `None` until it has to (`approve.py`).
@@ -308,7 +309,7 @@ class CallState:
         *("name", "raw", "id", "runtime", "snapshot", "settings", "request", "made_call", "made_context"),
         *("depth", "enclosing", "position", "received_at"),
         *("tool", "arguments", "started_at", "value", "result", "error"),
-        *("coercions", "repaired", "asking", "running", "callbacks", "is_seen", "ending", "__weakref__"),
+        *("is_prepared", "coercions", "repaired", "asking", "running", "callbacks", "is_seen", "ending", "__weakref__"),
     )
 
     def __init__(  # noqa: PLR0913, PLR0917  what each call has
@@ -333,6 +334,7 @@ class CallState:
         self.value: Any = None
         self.result: ToolResult | None = None
         self.error: BaseException | None = None
+        self.is_prepared = False
         self.coercions: tuple[str, ...] = ()
         self.repaired: str | None = None
         self.asking: Asked | None = None

@@ -17,7 +17,7 @@ from pegboard.schema.converter import JsonRecord
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.signature import EMPTY, POSITIONAL, STARRED, Kind, Parameter, Signature
 from pegboard.tools.spec import Concurrency, schema_text
-from pegboard.typing import JsonSchema, frozen
+from pegboard.typing import JsonObject, JsonSchema, frozen
 
 if TYPE_CHECKING:
     from pegboard.schema.adapters import TypeAdapter
@@ -64,6 +64,9 @@ WorkDir: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], "str | None"
 
 PermissionValues: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], Mapping[str, Any]]
 """Gets the validated arguments and the request's context; returns the values for rules, by name: strings or lists."""
+
+Preparer: TypeAlias = Callable[[JsonObject], Mapping[str, Any]]
+"""Gets a copy of the arguments as the model sent them; returns those that are validated. Has no effects."""
 
 Checker: TypeAlias = Callable[[Mapping[str, Any]], "Iterable[str] | None"]
 """Gets the validated arguments; returns `"path: reason"` for each problem."""

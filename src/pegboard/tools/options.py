@@ -17,6 +17,7 @@ from pegboard.tools.handler import (
     Confirmer,
     ErrorWriter,
     PermissionValues,
+    Preparer,
     Previewer,
     Sharer,
     WorkDir,
@@ -69,6 +70,8 @@ class CommonOptions(TypedDict, total=False):
         meta: Other data, passed through.
         output_schema: Overrides the schema derived from the return type; `None` for none.
         preview: Shows a person what a call would do; a parameter called `context` gets the request's.
+        prepare_arguments: Corrects the arguments, such as those by a former schema, before they are converted and
+            validated: `(arguments)`, a copy, returns the new ones. Called once per call; must have no effects.
         check: The tool's own check of validated arguments.
         format_validation_error: The tool's own message for invalid arguments.
         timeout: The time limit of a call in seconds; by default the registry's.
@@ -115,6 +118,7 @@ class CommonOptions(TypedDict, total=False):
     meta: Mapping[str, Any] | None
     output_schema: JsonSchema | None
     preview: Previewer | None
+    prepare_arguments: Preparer | None
     check: Checker | None
     format_validation_error: ErrorWriter | None
     timeout: float | None
@@ -160,7 +164,7 @@ _MAY_BE_FUNCTIONS: Final = (*_BY_ARGUMENTS, "requires_confirmation")
 _MAY_TAKE_CONTEXT: Final = ("preview", "requires_confirmation", "read_only", "destructive")
 _POSITIONAL: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("work_dir", "permission_values"), ("arguments", "context")),
-    **dict.fromkeys(("preview", "check", *_MAY_BE_FUNCTIONS), ("arguments",)),
+    **dict.fromkeys(("preview", "prepare_arguments", "check", *_MAY_BE_FUNCTIONS), ("arguments",)),
     "format_validation_error": ("problems",),
 }
 """Functions that are called synchronously, and their positional arguments."""
@@ -188,6 +192,7 @@ OUTSIDE_SPEC: Final = (
     "work_dir",
     "permission_values",
     "preview",
+    "prepare_arguments",
     "format_validation_error",
     "process_request",
     "instructions",

@@ -25,6 +25,7 @@ from pegboard.tools.handler import (
     ErrorWriter,
     Handler,
     PermissionValues,
+    Preparer,
     Previewer,
     WorkDir,
     binder_of,
@@ -133,6 +134,7 @@ class Tool:
     permission_values: PermissionValues | None = None
     confirms: Confirmer | None = None
     by_arguments: Mapping[str, Callable[[JsonMapping], Any]] = field(factory=dict[str, Any], repr=False)
+    prepare_arguments: Preparer | None = None
     checks: Checker | None = None
     format_validation_error: ErrorWriter | None = None
     process_request: Callable[..., Any] | None = None

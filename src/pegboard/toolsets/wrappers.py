@@ -431,6 +431,7 @@ class _Reshaping:
             "handler": attrs.evolve(handler, make_binder=self.binder),
             "by_arguments": {name: self.on_given(function) for name, function in self.tool.by_arguments.items()},
             "checks": self.problems,
+            "prepare_arguments": self.tool.prepare_arguments and self.prepare,
         }
 
     def on_given(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -439,6 +440,13 @@ class _Reshaping:
             return function(self.reshape.original_arguments(arguments), *more, **named)
 
         return asked
+
+    def prepare(self, arguments: JsonObject) -> JsonObject:
+        """What the tool prepares of the given arguments, by the new names; hidden ones aren't the model's."""
+        assert self.tool.prepare_arguments is not None
+        own = {new: name for name, new in self.reshape.rename.items()}
+        given = {own.get(name, name): value for name, value in arguments.items()}
+        return self.reshape.reshape_arguments(dict(self.tool.prepare_arguments(given)))
 
     def problems(self, arguments: JsonMapping) -> Sequence[str]:
         """The problems that the tool's own schema and check find in arguments that are valid by the shown schema."""
