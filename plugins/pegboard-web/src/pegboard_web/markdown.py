@@ -17,8 +17,9 @@ _HIDING: Final = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", r
 _FEW_COLUMNS: Final = re.compile(r"1?[0-9]")
 _BLANK_LINES: Final = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+\n")
 _MOST_WORK: Final = 120  # for one character of the page: each element writes those of its children again
-_LEAST_WORK: Final = 3_000_000
-_OF_A_LEVEL: Final = 10  # as some characters: for each child, the elements around it are looked at
+_LEAST_WORK: Final = 10_000_000  # about a second's
+_OF_A_CHILD: Final = 400  # as so many characters
+_OF_A_LEVEL: Final = 10  # for each child, as the elements around it are looked at
 
 
 class _TooMuchWorkError(Exception):
@@ -33,7 +34,7 @@ def _convert(soup: BeautifulSoup, most: int) -> str:
     def process_bounded(node: Tag, parent_tags: set[str] | None = None) -> str:
         nonlocal depth, left
         depth += 1
-        left -= depth * len(node.contents) * _OF_A_LEVEL
+        left -= len(node.contents) * (_OF_A_CHILD + depth * _OF_A_LEVEL)
         text: str = "" if left < 0 else process_tag(node, parent_tags)
         depth -= 1
         left -= len(text)
