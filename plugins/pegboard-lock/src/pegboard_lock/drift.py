@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from pegboard import Tool
 from pegboard.json import canonical_json, is_array, is_object
 from pegboard.schema import NOTES
-from pegboard.schema.converter import JsonRecord
+from pegboard.schema.converter import ALWAYS, JsonRecord, json_key
 from pegboard.text import escape_hidden
 from pegboard.tools import alike
 from pegboard.typing import JsonObject
@@ -49,18 +49,13 @@ class Drift(JsonRecord):
         only_new: JSON text of arguments that only the present tool takes, or `None`.
     """
 
-    kind: DriftClass
-    tool: str | None
+    kind: DriftClass = field(metadata=json_key("class"))
+    tool: str | None = field(metadata=ALWAYS)
     text: str
     distribution: str | None = None
     toolset: str | None = None
     only_old: str | None = None
     only_new: str | None = None
-
-    def to_json(self) -> JsonObject:
-        """Its attributes, with `kind` as `class`; `class` and `tool` always."""
-        facts = {name: value for name, value in super().to_json().items() if name != "kind"}
-        return {"class": self.kind, "tool": self.tool, **facts}
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}"
