@@ -38,6 +38,7 @@ from pegboard.dispatch import arguments as module
 from pegboard.dispatch.arguments import coerced, parse, parse_arguments, parse_call
 from pegboard.dispatch.find import unknown
 from pegboard.events import ArgumentsSoFar, Partial, parse_partial
+from pegboard.execution import LocalExecutor
 from pegboard.json import MAX_DEPTH, canonical_json, json_problems
 from schema_strategies import SCHEMAS, VALUES
 from strategies import JSON_TREES, json_values
@@ -1350,3 +1351,13 @@ def test_a_reshaped_tool_prepares_by_its_own_names():
     registry.register(ToolsetFunction("own", lambda: [show]).reshaped({"show": Reshape(rename={"paths": "files"})}))
     assert registry.call_sync("show", {"files": ["a"], "path": "b"}).text == "a! b!"
     assert seen == [{"paths": ["a"], "path": "b"}]
+
+
+def test_arguments_are_prepared_before_an_executor_gets_them():
+    show, seen = counting(executor="far")
+    registry = ToolRegistry()
+    registry.register(show)
+    here = tool_of(show).evolve(policy=Policy())
+    registry.add("executors", "far", LocalExecutor([here], permissions=Permissions(mode="bypass")))
+    assert registry.call_sync("show", {"path": "a"}).text == "a!"
+    assert seen == [{"path": "a"}]
