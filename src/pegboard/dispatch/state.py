@@ -295,7 +295,7 @@ class CallState:
         started_at: When the tool was started, in seconds of `time.monotonic()`, or `None` (`run.py`).
         result, error: The result (others return it, or call `conclude`), and the current error, until a callback
             recovers from it.
-        is_prepared: Whether the arguments are those that the tool has prepared, as of a resumed call, or one sent to an executor.
+        is_prepared: Whether the tool has prepared the arguments already, as those of a resumed call.
         coercions: What was converted, `"path: from -> to"` each (`arguments.py`).
         repaired: A description of the repair, or `None` (`find.py`).
         asking: What it asks the rules and the user; `None` until it has to (`approve.py`).
