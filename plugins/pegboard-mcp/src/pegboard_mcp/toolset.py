@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -49,6 +50,7 @@ _SLOW_SECONDS: Final = 0.2
 _MOST_ERROR: Final = 2_000
 _MOST_PROBLEMS: Final = 20
 _MEDIA: Final = (ImageContent, AudioContent, LinkContent)  # they say nothing of the data beside them
+_DATA_URL: Final = re.compile(r"\s*data:[^,]{0,200},")
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 
 
@@ -487,7 +489,14 @@ def _unreadable(name: str, detail: str) -> ToolResult:
 
 
 def result_of(name: str, data: dict[str, Any]) -> ToolResult:
-    """A server's result from MCP's JSON; where no content says anything to the model, its data or a sentence does."""
+    """A server's result from MCP's JSON; where no content says anything to the model, its data or a sentence does.
+
+    Some servers write base64 in lines, or as a data URL.
+    """
+    for item in data.get("content") or ():
+        for holder, key in ((item, "data"), (item.get("resource") or {}, "blob")):
+            if isinstance(text := holder.get(key), str):
+                holder[key] = "".join(_DATA_URL.sub("", text, count=1).split())
     try:
         result = ToolResult.from_json(data)
     except ValueError as error:
