@@ -100,3 +100,13 @@ def test_a_missing_key_is_explained_in_the_commands_words_and_may_be_stored(run,
     stdin(b"stored")
     run("keys", "set", "DEMO_API_KEY")
     assert run("models", "keyed") == (1, "", "error: keyed: it is down\n")
+
+
+def test_a_refused_key_can_be_replaced(run, registry):
+    class Refused(Lister):
+        async def models(self):
+            raise ModelError("invalid key", provider="demo-api", status=401)
+
+    registry.add("models", "refused", Refused)
+    text = "invalid key (if the API key is wrong, store another with 'registry keys set')"
+    assert run("models", "refused") == (1, "", f"error: refused: {text}\n")

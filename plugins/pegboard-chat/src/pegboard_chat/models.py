@@ -98,7 +98,7 @@ class NamedModel:
         try:
             yield
         except ModelError as error:
-            error.args = (f"{self._name}: {error.message}",)
+            error.args = (f"{self._name}: {error.message}{_REFUSED_KEY if error.status == _UNAUTHORIZED else ''}",)
             raise
 
 
@@ -124,6 +124,8 @@ def client_of(session: Session, name: str) -> Any:
         raise click.ClickException("; ".join([f"{shown}: {text}", *missing])) from error
 
 
+_UNAUTHORIZED: Final = 401
+_REFUSED_KEY: Final = " (if the API key is wrong, store another with 'registry keys set')"
 _KEY: Final = re.compile(r"\b[A-Z]\w*_KEY\b")
 
 
