@@ -126,7 +126,7 @@ def test_requests_and_responses_of_executors():
     confirmation = Confirmation("Sure?", confirmed=True).to_data()
     texts = {each.name: "x" for each in attrs.fields(ReadonlyContext) if each.type == "str | None"}
     context = ReadonlyContext(**texts, state={"a": 1}, extra={"b": object(), "c": [2]})
-    facts = {"confirmation": Confirmation.from_data(confirmation), "trace": {"traceparent": "e"}}
+    facts = {"confirmation": Confirmation.from_data(confirmation), "trace": {"traceparent": "e"}, "fencing_token": 3}
     called = ToolContext(context, "c1", "send", values={"d": 1}, depth=2, **facts)
     facts = {"timeout": 1.5, "memory_limit": 5, "expose_errors": True, "approvals": ("e",), "queue": "gpu"}
     facts |= {"key": "sha256:0", "attempt": 2, "digest": "sha256:1", "distribution": "mail==1.0"}
