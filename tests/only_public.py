@@ -30,10 +30,10 @@ def check(name: str, names: tuple[str, ...] = ()) -> None:
             raise ImportError(f"{private[0]} is private")
 
 
-def import_statement(name, namespace=None, local=None, names=(), level=0):
+def import_statement(name, globals=None, locals=None, fromlist=(), level=0):  # noqa: A002  passed by these names, too
     if not level:
-        check(name, names or ())
-    return real_import(name, namespace, local, names, level)
+        check(name, fromlist or ())
+    return real_import(name, globals, locals, fromlist, level)
 
 
 def import_by_name(name, package=None):
