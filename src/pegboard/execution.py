@@ -153,7 +153,7 @@ class LocalExecutor:
             context = request.context(caller.emit, host=host, services=services)
         settings = attrs.evolve(self._settings, limits=limits, longest=request.timeout, host=host, approver=host.answer)
         state = CallState(request.tool, request.arguments, request.call_id, context, self._snapshot, settings)
-        state.is_prepared = True  # by the caller
+        state.mark_prepared()  # by the caller
         await run_call(state)
         if state.ending.fatal is not None:
             raise state.ending.fatal

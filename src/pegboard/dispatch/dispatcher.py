@@ -310,7 +310,7 @@ class Dispatcher:
         batch.unanswered = PendingCalls(call for call in pending if call.id not in runnable)
         batch.ignored = tuple(id_ for id_ in answered if id_ not in runnable)
         for state, resumed in zip(batch.states, runnable.values(), strict=True):
-            state.is_prepared = True
+            state.mark_prepared()
             if (error := await resume(state, resumed)) is not None:
                 batch.refused[state] = error
         return batch

@@ -295,7 +295,7 @@ class CallState:
         started_at: When the tool was started, in seconds of `time.monotonic()`, or `None` (`run.py`).
         result, error: The result (others return it, or call `conclude`), and the current error, until a callback
             recovers from it.
-        is_prepared: Whether the tool has prepared the arguments already, as those of a resumed call.
+        is_prepared: Whether the tool has prepared the arguments already (`mark_prepared`).
         coercions: What was converted, `"path: from -> to"` each (`arguments.py`).
         repaired: A description of the repair, or `None` (`find.py`).
         asking: What it asks the rules and the user; `None` until it has to (`approve.py`).
@@ -361,6 +361,10 @@ class CallState:
     def replace(self, call: ToolCall) -> None:
         """Replaces the call, such as by its repair."""
         self.made_call, self.name, self.raw, self.id, self.coercions = call, call.name, call.arguments, call.id, ()
+
+    def mark_prepared(self) -> None:
+        """Records that the tool has prepared the arguments already, as those of a resumed or sent call."""
+        self.is_prepared = True
 
     def change(self, arguments: Mapping[str, Any]) -> None:
         """Changes the arguments, as a callback answers; the next callbacks see them."""
