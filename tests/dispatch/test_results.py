@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import dataclasses
 import datetime as dt
 import decimal
@@ -194,6 +195,54 @@ def test_the_bytes_of_a_medium_in_data_are_content_beside_them(result, kind):
     got = result([{"plot": kind(b"\xff\xd8\xff\xe0"), "hash": kind(b"\1\2")}])
     assert got.content[1:] == (FileContent("result:", b"\xff\xd8\xff\xe0", "image/jpeg"),)
     assert got.structured_content == [{"plot": "[resource 1 beside this text]", "hash": "AQI="}]
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(24)
+ENCODED = base64.b64encode(PNG).decode()
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        ({"a": f"data:image/png;base64,{ENCODED}"}, {"a": "[resource 1 beside this text]"}),
+        ([f"data:image/jpeg;name=a;base64,{ENCODED}"], ["[resource 1 beside this text]"]),
+        (
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{ENCODED}"}},
+            {"type": "image_url", "image_url": {"url": "[resource 1 beside this text]"}},
+        ),
+        ([{"type": "image", "data": ENCODED, "mimeType": "image/png"}], ["[resource 1 beside this text]"]),
+        (
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ENCODED}},
+            {"type": "image", "source": "[resource 1 beside this text]"},
+        ),
+    ],
+    ids=["data URL", "in a list", "OpenAI", "MCP", "Anthropic"],
+)
+def test_a_medium_that_a_tool_has_encoded_is_content_beside_the_data(result, value, data):
+    got = result(value)
+    assert got.content == (TextContent(json.dumps(data)), FileContent("result:", PNG, "image/png"))
+    assert got.structured_content == data
+
+
+def test_a_text_that_is_the_data_url_of_a_medium_is_content(result):
+    assert result(f"data:image/png;base64,{ENCODED}").content == (FileContent("result:", PNG, "image/png"),)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "data:image/png;base64,%%%",
+        f"data:text/plain;base64,{ENCODED}",
+        "data:image/png;base64,aGVsbG8gd29ybGQ=",
+        f"see data:image/png;base64,{ENCODED}",
+        "data:,hello",
+        "data: none",
+    ],
+)
+def test_what_is_no_encoded_medium_stays_text(result, value):
+    assert result(value).content == (TextContent(value),)
+    got = result({"data": value, "mimeType": "image/png", "url": value})
+    assert got.structured_content == {"data": value, "mimeType": "image/png", "url": value}
 
 
 def test_sounds_and_files_in_data_are_numbered_in_their_order(result):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import enum
 import json
 import re
@@ -49,11 +50,16 @@ MOST_VALUES: Final = 1_000_000
 """Values in one result, shared parts counted each time: written out, these can make a small value endless."""
 
 NOTHING: Final = TextContent("{}")
-_OF_MEDIA: Final = '"mime_type"'
-"""What the JSON text of data with an image, a sound or a file in it contains."""
+_OF_MEDIA: Final = re.compile('"(?:mime_type|mimeType|media_type)"|;base64,')
+"""What the JSON text of data with an image, a sound or a file in it contains, also one that the tool has encoded."""
+
+_SHORTEST: Final = 40
+"""The characters of the shortest such text."""
 
 _OF_BYTES: Final = '"(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR|SUQz|T2dnU|JVBERi0)'
 """What it contains if there are the bytes of an image, a sound or a PDF in the data."""
+
+_DATA_URL: Final = re.compile("data:([^,;]+)(?:;[^,;]+)*;base64,")
 
 _MOST_DEPTH: Final = MAX_DEPTH - 4  # a wrapped result is one level deeper
 _WRITTEN_SO: Final = frozenset({int, float, bool, type(None)})
@@ -114,6 +120,8 @@ def quick_result(tool: Tool, value: Any, limits: Limits) -> ToolResult | None:
         validator, own_limits, kind = tool.output_validator, tool.policy.result_limits, _type(value)
         if kind is str and validator is None:
             text, data = value, None
+            if text.startswith("data:"):
+                return None
         elif value is None and validator is None:
             return None
         else:
@@ -122,7 +130,9 @@ def quick_result(tool: Tool, value: Any, limits: Limits) -> ToolResult | None:
             if wraps or (validator is not None and type(data) is not dict):
                 data = {"result": data}
             text = "".join(_written(data))
-            if left < 0 or _OF_MEDIA in text or not (validator is None or validator.accepts(data)):
+            if left < 0 or (len(text) >= _SHORTEST and _OF_MEDIA.search(text)):
+                return None
+            if not (validator is None or validator.accepts(data)):
                 return None
         is_short = len(text) <= (limits.results if own_limits is None else own_limits).small
         return ToolResult.of_text(text, data) if is_short and text.isascii() else None
@@ -233,7 +243,7 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
             if wraps or (validator is not None and type(data) is not dict):
                 data, value = {"result": data}, {"result": value}
             text = "".join(_written(data))
-            if _OF_MEDIA in text or re.search(_OF_BYTES, text):
+            if _OF_MEDIA.search(text) or re.search(_OF_BYTES, text):
                 result = _with_media(value, None if validator is None else data)
             else:
                 content = TextContent(text)
@@ -258,14 +268,15 @@ def _checked(result: ToolResult) -> ToolResult:
     if data is None or not json_problems(data):
         return result
     written = to_json_data(data)
-    content = result.content or (_with_media(data).content if _OF_MEDIA in write_json(written) else ())
+    content = result.content or (_with_media(data).content if _OF_MEDIA.search(write_json(written)) else ())
     return attrs.evolve(result, structured_content=written, content=content)
 
 
 def _of_no_data(value: Any) -> ToolResult | None:
     """The result of a string, content or `None`; `None` for data, such as a list of strings only."""
     if isinstance(value, str):
-        return ToolResult.of_text(TextContent(value))
+        medium = _medium_of(value)
+        return ToolResult.of_text(TextContent(value)) if medium is None else ToolResult((medium,))
     if value is None:
         return ToolResult(NOTHING, {})  # pyright: ignore[reportArgumentType]  converted
     if issubclass(_type(value), _BYTES):
@@ -278,7 +289,7 @@ def _of_no_data(value: Any) -> ToolResult | None:
 
 
 def _with_media(value: Any, whole: Any = None) -> ToolResult:
-    """A result with a value as JSON, and beside it the images, sounds and binary files in it, also given as bytes.
+    """A result with a value as JSON, and beside it the images, sounds and binary files in it, also encoded ones.
 
     Args:
         value: Has a JSON form.
@@ -287,9 +298,7 @@ def _with_media(value: Any, whole: Any = None) -> ToolResult:
     media: list[Content] = []
 
     def without(part: Any) -> Any:
-        medium = part
-        if issubclass(_type(part), _BYTES) and (name := media_type(bytes(part))).startswith(_MEDIA):
-            medium = FileContent("result:", bytes(part), name)
+        medium = _medium_of(part) or part
         kind = _type(medium)
         if issubclass(kind, CONTENT_TYPES) and not isinstance(getattr(medium, "data", ""), str):
             media.append(medium)
@@ -304,6 +313,33 @@ def _with_media(value: Any, whole: Any = None) -> ToolResult:
 
     data = to_json_data(without(value))
     return ToolResult((TextContent(write_json(data)), *media), data if whole is None else whole)
+
+
+def _medium_of(part: Any) -> FileContent | None:
+    """The image, sound, video or PDF that something in a value is, else `None`.
+
+    That is bytes, by their beginning; and base64 in a data URL, or in an object as MCP and Anthropic have it.
+    """
+    if issubclass(_type(part), _BYTES):
+        return _file_of(bytes(part), None)
+    declared: object = None
+    encoded: object = None
+    if isinstance(part, str) and (match := _DATA_URL.match(part)) is not None:
+        declared, encoded = match[1], part[match.end() :]
+    elif isinstance(part, Mapping):
+        facts = cast("Mapping[Any, Any]", part)
+        declared, encoded = facts.get("mimeType") or facts.get("media_type"), facts.get("data")
+    if not (isinstance(declared, str) and isinstance(encoded, str) and declared.startswith(_MEDIA)):
+        return None
+    try:
+        return _file_of(base64.b64decode(encoded, validate=True), declared)
+    except ValueError:
+        return None
+
+
+def _file_of(data: bytes, declared: str | None) -> FileContent | None:
+    name = media_type(data, declared)
+    return FileContent("result:", data, name) if name.startswith(_MEDIA) else None
 
 
 def _fault(value: Any, error: Exception) -> str:
