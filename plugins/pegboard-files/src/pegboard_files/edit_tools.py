@@ -10,7 +10,7 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Final
 
 from annotated_types import MaxLen, MinLen
-from attrs import define, evolve, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 
 from pegboard import (
     Concurrency,
@@ -26,6 +26,7 @@ from pegboard import (
     tool,
 )
 from pegboard.approval import MOST_DETAILS
+from pegboard_files.checks import Checks, as_metadata, as_text
 from pegboard_files.editing import MAX_EDITED, Diff, EditedText, diff_of, line_list, replace_text
 from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, read_patch
 from pegboard_files.root import Deadline, Roots, opened_roots, resolve, root_place
@@ -104,10 +105,12 @@ class EditTools:
     Attributes:
         settings: The plugin's settings.
         seen: Which files sessions have read; shared with the tools that read.
+        checks: The programs that run for changed files; by default those of the settings.
     """
 
     settings: Settings = field(factory=Settings)
     seen: SeenFiles = field(factory=SeenFiles)
+    checks: Checks = Factory(lambda self: Checks.of(self.settings.checks, self.settings.check_time), takes_self=True)
 
     def _folder(self, _arguments: Mapping[str, Any], context: ReadonlyContext) -> str:
         return str(root_place(self.settings.main_root, context.work_dir))
@@ -258,9 +261,13 @@ class EditTools:
             stamps = commit(planned.changes, deadline)
             for change, stamp in zip(planned.changes, stamps, strict=True):  # a session knows what it wrote
                 self.seen.note(session_of(call), change.before.place, stamp)
+            checked = self.checks.run(planned.changes, stamps, call)
+            for change, stamp in ((file.change, file.stamp) for file in checked if file.change and file.shown):
+                self.seen.note(session_of(call), change.before.place, stamp)
         diff = planned.diff
         cut = diff if len(diff) <= MAX_DIFF else f"{diff[:MAX_DIFF]}\n[cut: {len(diff) - MAX_DIFF:,} more characters]\n"
-        return ToolResult(planned.text, metadata={"diff": cut, **planned.counts})
+        metadata = {"diff": cut, **planned.counts, **as_metadata(checked)}
+        return ToolResult("\n".join(filter(None, (planned.text, as_text(checked)))), metadata=metadata)
 
     @contextmanager
     def _opened(self, call: ToolContext) -> Generator[Roots]:

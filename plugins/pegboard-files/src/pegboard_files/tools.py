@@ -63,6 +63,9 @@ class Settings:
         no_ignore: Whether ignored files are always listed and searched, not only when a call asks for it.
         time_limit: Seconds after which a call stops with the results so far.
         read_first: Whether a session must have read a file before it replaces all of it.
+        checks: Programs that run for each changed file: by a pattern for files, a program with its arguments, in which
+            `{path}` is the file, or a list of such.
+        check_time: Seconds that all checks after one call may take.
     """
 
     root: _Root | None = None
@@ -72,6 +75,8 @@ class Settings:
     read_first: bool = True
     tools: Literal["read-only", "coding", "all"] = "all"
     patch_models: _Patterns = ("gpt-5*", "*codex*")
+    checks: Mapping[str, Any] = field(factory=dict[str, Any])
+    check_time: _Seconds = 20.0
 
     @property
     def roots(self) -> Sequence[str]:
