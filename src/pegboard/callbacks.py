@@ -118,12 +118,14 @@ class Callback:
         owner: The plugin or host that registered it, for error messages.
         where: Predicate on tool and context that selects the calls it runs for; `None` selects all.
         blocking: Whether it has to run off the event loop; by default derived from the function.
+        plugin: The name of the plugin that registered it; `"host"` for the host.
     """
 
     function: Callable[..., Any]
     owner: str = "the host"
     where: Callable[[Any, Any], bool] | None = None
     blocking: bool = field(default=Factory(lambda self: may_block(self.function), takes_self=True), eq=False)
+    plugin: str = "host"
 
 
 class ChainError(Exception):

@@ -60,6 +60,7 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "wrap_model": ("context", "request", "call_next"),
     "before_turn": ("context", "request"),
     "resume_turn": ("context", "outcome"),
+    "report_turn": ("context", "outcome"),
     "after_turn": ("context", "request", "outcome"),
     "on_stop": ("context", "outcome"),
     "observe": ("event",),

@@ -328,8 +328,8 @@ class Registrar:
         Args:
             stage: Around a call `"before_tool"`, `"after_tool"`, `"on_tool_error"`, `"wrap_tool"`, `"repair_call"`,
                 `"approve_call"`, `"wrap_call"`; around a model `"before_model"`, `"after_model"`, `"on_model_error"`,
-                `"wrap_model"`; around a turn `"before_turn"`, `"resume_turn"`, `"after_turn"`, `"on_stop"`;
-                `"observe"`; or `"check_tools"`.
+                `"wrap_model"`; around a turn `"before_turn"`, `"resume_turn"`, `"on_stop"`,
+                `"report_turn"`, `"after_turn"`; `"observe"`; or `"check_tools"`.
             function: Plain or async; takes some or all arguments of the hook of that name, by name.
             where: A predicate on tools, or its text: the function is called for calls of these tools only.
 

@@ -33,4 +33,5 @@ from pegboard.turn.events import (
     RoundStarted as RoundStarted,
     TurnEnded as TurnEnded,
     TurnEvent as TurnEvent,
+    TurnReported as TurnReported,
 )

@@ -556,6 +556,31 @@ class TestTurnCallbacks:
         assert (outcome.text, called) == ("Done.", ["began", "resumed pending"])
         assert "oops" in caplog.text
 
+    def test_reports_of_a_turn_are_in_its_outcome_and_events(self, registry, turn):
+        """And `after_turn` and another process have them, too."""
+        seen, events = [], []
+        registry.add_callback("report_turn", lambda outcome: {"ended": outcome.ended})
+        registry.add_callback("after_turn", lambda outcome: seen.append(outcome.reports))
+        outcome, _ = turn(["ok"], listener=events.append)
+        assert outcome.reports == seen[0] == {"host": {"ended": "answered"}}
+        assert [event.to_json() for event in events if event.type == "report"] == [
+            {"type": "report", "plugin": "host", "report": {"ended": "answered"}}
+        ]
+        assert TurnOutcome.loads(outcome.dumps()) == outcome
+
+    def test_a_resumed_turn_keeps_the_reports_that_are_not_made_anew(self, registry, resume, turn):
+        registry.register(Tool.from_schema("by_host", {}))
+        registry.add_callback("report_turn", lambda outcome: {"n": 1} if outcome.ended == "pending" else None)
+        suspended, _ = turn([ToolCall("by_host", {}, "1")])
+        assert resume(suspended, ["Done."], tool_results={"1": "42"}).reports == {"host": {"n": 1}}
+
+    @pytest.mark.parametrize("report", [5, {"a": {1, 2}}, {"a": float("nan")}, {"a": "x" * 1_000_001}, {1: 2}])
+    def test_a_report_that_is_no_small_json_object_is_only_logged(self, registry, turn, report, caplog):
+        registry.add_callback("report_turn", nonblocking(lambda: report))
+        outcome, _ = turn(["ok"])
+        assert (outcome.ended, outcome.reports) == ("answered", {})
+        assert "the report of the host failed" in caplog.text
+
     def test_after_turn_is_called_at_every_end(self, registry, turn):
         ends = []
         registry.add_callback("after_turn", lambda outcome: ends.append(outcome.ended))

@@ -318,3 +318,18 @@ def test_an_invalid_schema_is_a_usage_error(chat, tmp_path, text, fault):
     file.write_text(text)
     code, _, err = chat([], "Hi", "--schema", str(file))
     assert (code, fault in err) == (2, True)
+
+
+def test_a_saved_conversation_keeps_its_session(chat, tmp_path, models, registry):
+    seen = []
+    registry.add_callback("after_turn", lambda context: seen.append(context.session))
+    for _ in range(2):
+        chat(["Hello."], "Hi", "--history", str(tmp_path / "talk.json"))
+    assert seen[0] == seen[1] == json.loads((tmp_path / "talk.json").read_text())["session"]
+
+
+@pytest.mark.parametrize("session", [5, "", "s" * 201])
+def test_a_saved_session_that_is_no_short_text_is_a_usage_error(chat, tmp_path, session):
+    file = tmp_path / "talk.json"
+    file.write_text(json.dumps({"format": 1, "messages": [], "session": session}))
+    assert "session must be a text of 1-200 characters" in chat([], "Hi", "--history", str(file))[2]

@@ -407,6 +407,22 @@ def pegboard_resume_turn(context: ReadonlyContext, outcome: TurnOutcome) -> Awai
 
 
 @hookspec
+def pegboard_report_turn(
+    context: ReadonlyContext, outcome: TurnOutcome
+) -> dict[str, Any] | Awaitable[dict[str, Any] | None] | None:
+    """Called when a turn has ended, before `pegboard_after_turn`, to report what the turn did. Since 0.3.
+
+    Args:
+        context: The user and session of the turn.
+        outcome: Its outcome, with the reports so far: those of the turn that it resumes, and of earlier plugins.
+
+    Returns:
+        `None`, or a JSON object of at most 1,000,000 characters, which is an event and the plugin's entry in
+        `TurnOutcome.reports`. Anything else, and what is raised, is only logged.
+    """
+
+
+@hookspec
 def pegboard_after_turn(
     context: ReadonlyContext, request: ModelRequest, outcome: TurnOutcome
 ) -> Awaitable[None] | None:

@@ -224,7 +224,7 @@ def _callback(plugin: Plugin, stage: str, implementation: pluggy.HookImpl) -> Ca
         plugin.faults.append("it approves calls and isn't trusted: only its rejections count")
         function = only_rejecting(function)
     limit = limit_of(stage, getattr(implementation.function, ONLY, None))
-    return Callback(function, f"plugin {plugin.name!r}", limit)
+    return Callback(function, f"plugin {plugin.name!r}", limit, plugin=plugin.name)
 
 
 def _ask(plugin: Plugin, hook: str, settings: Mapping[str, Any]) -> BaseException | None:

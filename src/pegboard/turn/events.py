@@ -59,6 +59,7 @@ class TurnOutcome(SignedRecord):
         invocation: The turn's id.
         ignored: In a resumed turn, the ids of answers and results that changed nothing.
         for_host: The calls of tools without a handler; `run_turn(resume=...)` continues with their results.
+        reports: What plugins report of the turn, by the plugin's name, such as the files that it has changed.
         output: The answer as a value, if the turn had an `output_type`; isn't written to JSON.
         error: The exception that ended it, or `None`; isn't written to JSON.
     """
@@ -79,6 +80,7 @@ class TurnOutcome(SignedRecord):
     invocation: str | None = None
     ignored: tuple[str, ...] = field(default=(), kw_only=True)
     for_host: tuple[ToolCall, ...] = field(default=(), kw_only=True)
+    reports: Mapping[str, Mapping[str, Any]] = field(factory=dict[str, Mapping[str, Any]], repr=False, kw_only=True)
     output: Any = field(default=None, eq=False, metadata=json_key(""))
     error: BaseException | None = field(default=None, eq=False, metadata=json_key(""))
 
@@ -181,6 +183,20 @@ class MessageAdded(JsonRecord):
 
 
 @frozen
+class TurnReported(JsonRecord):
+    """A plugin has reported what the turn did.
+
+    Attributes:
+        plugin: The plugin's name.
+        report: Its report, a JSON object.
+    """
+
+    type: ClassVar = "report"
+    plugin: str
+    report: Mapping[str, Any]
+
+
+@frozen
 class TurnEnded(JsonRecord):
     """The turn has ended; the last event.
 
@@ -200,7 +216,9 @@ class TurnEnded(JsonRecord):
 _OF_END: Final = ("ended", "text", "detail", "pending", "forHost", "ignored", "usage", "rounds", "calls", "invocation")
 
 
-TurnEvent: TypeAlias = RoundStarted | ModelRetried | AnswerDelta | Answered | MessageAdded | TurnEnded | CallEvent
+TurnEvent: TypeAlias = (
+    RoundStarted | ModelRetried | AnswerDelta | Answered | MessageAdded | TurnReported | TurnEnded | CallEvent
+)
 """An event of a turn, of any class; those of its calls, too."""
 
 _MOST_WAITING: Final = 1_000  # queued events at which a stream is held up

@@ -22,7 +22,7 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.events import Ended, TurnOutcome
 from pegboard.turn.options import TurnLimits
 
-_SHARED: Final = ("began", "rounds", "calls", "usage", "actions", "response", "pending", "for_host")
+_SHARED: Final = ("began", "rounds", "calls", "usage", "actions", "response", "pending", "for_host", "reports")
 
 
 @define(eq=False)
@@ -47,6 +47,7 @@ class TurnProgress:
     pending: PendingCalls = field(factory=PendingCalls)
     ignored: tuple[str, ...] = ()
     for_host: tuple[ToolCall, ...] = ()
+    reports: Mapping[str, Mapping[str, Any]] = field(factory=dict[str, Mapping[str, Any]])
     deadline: float | None = None  # the end of its time limit, by `time.monotonic()`, or `None`
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
@@ -15,12 +16,13 @@ import attrs
 from pegboard.callbacks import maybe_await
 from pegboard.dispatch.batch import Batch, BatchOptions, CallOptions, Interruption, Outcome, check_options, events_of
 from pegboard.errors import CallbackError, ModelError, PegboardError, cause_of, checked, log_failure
+from pegboard.json import plain_copy
 from pegboard.messages import Message, ModelResponse
 from pegboard.registry import ToolRegistry
 from pegboard.request.model_request import Exporter, Model, ModelRequest, processor_problem
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.turn.events import Answered, EventSink, RoundStarted, TurnEnded, TurnEvent, TurnOutcome
+from pegboard.turn.events import Answered, EventSink, RoundStarted, TurnEnded, TurnEvent, TurnOutcome, TurnReported
 from pegboard.turn.history import TurnProgress, calls_of
 from pegboard.turn.model_call import EarlyCalls, ModelCaller
 from pegboard.turn.options import DEFAULT_TURN_LIMITS, Inbox, TurnOptions, TurnOutput, read_conditions, read_resumed
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from pegboard.toolsets.resolve import ResolvedTools
+
+_MOST_REPORTED: Final = 1_000_000  # values, and characters of JSON, of a plugin's report
+_DEEPEST_REPORT: Final = 100
 
 
 class Turn:
@@ -428,11 +433,29 @@ class Turn:
         value = output.given[-1] if output is not None and output.given else None
         ended, detail = progress.ended or ("failed", None)
         facts = {"invocation": self.context.invocation, "error": progress.error, "output": value}
-        self.outcome = outcome = progress.outcome(ended, detail, **facts)
+        self.outcome = progress.outcome(ended, detail, **facts)
         try:
+            self.outcome = outcome = await self._report(self.outcome)
             await (await self.registry.chain("after_turn")).tell(self.context, self.request, outcome)
         finally:
-            self._events.emit(TurnEnded(outcome))
+            self._events.emit(TurnEnded(self.outcome))
+        return outcome
+
+    async def _report(self, outcome: TurnOutcome) -> TurnOutcome:
+        """The outcome with the plugins' reports, each of which is emitted, too; a failure is logged."""
+        chain = await self.registry.chain("report_turn", dict)
+        for link in chain:
+            try:
+                answer = await chain.ask(link, self.context, outcome)
+                report: dict[str, Any] = {} if answer is None else plain_copy(answer, _DEEPEST_REPORT, [_MOST_REPORTED])
+                if (size := len(json.dumps(report))) > _MOST_REPORTED:
+                    raise ValueError(f"it has {size:,} characters, more than {_MOST_REPORTED:,}")  # noqa: TRY301  as the callback
+            except Exception as error:  # noqa: BLE001  a plugin's
+                log_failure(f"the report of {link.owner}", error.__cause__ or error)
+                continue
+            if report:
+                outcome = outcome.evolve(reports={**outcome.reports, link.plugin: report})
+                self._events.emit(TurnReported(link.plugin, report))
         return outcome
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from attrs import evolve
 
 from pegboard import Model, ModelRequest, Once, Reject, TurnLimits
 from pegboard.cli import (
@@ -123,7 +124,7 @@ def chat_command(  # noqa: PLR0913  one an option, by name
                 responder,
                 session.registry,
                 request,
-                context_of(user, agent, None, None, state),
+                evolve(context_of(user, agent, None, None, state), session=saved.session),
                 {**how, "approver": approver},
                 ChatRenderer(Status(), streams=not (events or as_json or schema)),
                 history,

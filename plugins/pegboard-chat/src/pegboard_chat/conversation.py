@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
+from uuid import uuid4
 
 import click
-from attrs import define, evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from pegboard import (
     Message,
@@ -30,6 +31,7 @@ from pegboard_chat.renderer import ChatRenderer
 
 MOST_BYTES: Final = 100_000_000
 FORMAT: Final = 1
+MOST_ID: Final = 200  # characters of a session's id
 SUCCESSFUL: Final = ("answered", "results", "stopped", "escalated", "transferred")  # ends of a turn with exit code 0
 
 
@@ -40,10 +42,12 @@ class SavedConversation:
     Attributes:
         messages: The messages, oldest first.
         suspended: The last turn, if its calls wait for the user; or `None`.
+        session: The conversation's id; a new one if it has none.
     """
 
     messages: tuple[Message, ...] = ()
     suspended: TurnOutcome | None = None
+    session: str = field(factory=lambda: f"chat_{uuid4().hex}")
 
 
 def read_conversation(file: str) -> SavedConversation:
@@ -74,16 +78,25 @@ def read_conversation(file: str) -> SavedConversation:
         suspended = TurnOutcome.from_json(facts["suspended"]) if facts.get("suspended") else None
     except (ValueError, PendingError) as error:
         raise click.UsageError(f"{file} isn't a valid conversation: {error}") from None
-    return SavedConversation(messages, suspended)
+    session = facts.get("session")
+    if session is None:
+        return SavedConversation(messages, suspended)
+    if not isinstance(session, str) or not 0 < len(session) <= MOST_ID:
+        raise click.UsageError(f"{file} isn't a valid conversation: session must be a text of 1-{MOST_ID} characters")
+    return SavedConversation(messages, suspended, session)
 
 
-def write_conversation(file: str, messages: Sequence[Message], suspended: TurnOutcome | None = None) -> None:
+def write_conversation(
+    file: str, messages: Sequence[Message], suspended: TurnOutcome | None = None, session: str | None = None
+) -> None:
     """Writes a conversation atomically; only the file's owner can read it.
 
     Raises:
         click.ClickException: It can't be written.
     """
     data: JsonObject = {"format": FORMAT, "messages": [each.to_json() for each in messages]}
+    if session is not None:
+        data["session"] = session
     if suspended is not None:
         data["suspended"] = suspended.to_json()
     try:
@@ -100,7 +113,7 @@ class Conversation:
         model: The model.
         registry: The registry of tools.
         request: The instructions and the messages so far.
-        context: The user and the session state.
+        context: The user, the session and its state.
         options: Options of turns, as `TurnOptions`.
         renderer: Shows events.
         file: The file that the conversation is saved in, or `None`.
@@ -150,7 +163,7 @@ class Conversation:
             click.ClickException: It can't be written.
         """
         if self.file is not None:
-            write_conversation(self.file, self.request.messages, self.suspended)
+            write_conversation(self.file, self.request.messages, self.suspended, self.context.session)
 
     async def _run(self, turn: Turn) -> TurnOutcome:
         try:

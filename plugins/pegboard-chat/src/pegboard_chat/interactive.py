@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,6 +29,7 @@ from pegboard.cli import (
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import user_folder
 from pegboard_chat.conversation import Conversation, read_conversation, report_end
+from pegboard_chat.turns import diff_text, undo_turn
 
 if TYPE_CHECKING:
     from pegboard import ApprovalRequest, ResolvedTools, ToolContext, TurnOutcome
@@ -206,6 +208,15 @@ class InteractiveChat:
         self.conversation.save()
         write_note(f"saved in {self.conversation.file}, which is updated from now on")
 
+    async def show_diff(self, rest: str) -> None:
+        """Shows what a turn has changed in files."""
+        text = await asyncio.to_thread(diff_text, self.conversation.context, rest)
+        write_note(text, is_visible=True)
+
+    async def undo(self, rest: str) -> None:
+        """Makes files as they were before a turn."""
+        write_note(await asyncio.to_thread(undo_turn, self.conversation.context, rest), is_visible=True)
+
     async def help(self, _rest: str) -> None:
         """Lists the commands."""
         write_note("".join(f"{name:<8} {text}\n" for name, (_, text) in COMMANDS.items()))
@@ -222,6 +233,8 @@ COMMANDS: Final[Mapping[str, tuple[_Command, str]]] = {
     "/tools": (InteractiveChat.show_tools, "List the tools offered to the model."),
     "/where": (InteractiveChat.set_where, "Offer only tools that match: /where read_only. Alone: all."),
     "/resume": (InteractiveChat.resume, "Ask again about waiting calls, and resume the turn."),
+    "/diff": (InteractiveChat.show_diff, "Show which files the last turn has changed: /diff; the one before: /diff 2."),
+    "/undo": (InteractiveChat.undo, "Undo the changes of files by the last turn: /undo; the one before: /undo 2."),
     "/save": (InteractiveChat.save, "Save the conversation in a file: /save FILE."),
     "/help": (InteractiveChat.help, "List the commands."),
     "/exit": (end, "End the conversation."),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pegboard import hookimpl
+from pegboard import ReadonlyContext, hookimpl
 
-__all__ = ["pegboard_needs_posix", "pegboard_register_processors", "pegboard_register_tools"]
+__all__ = ["pegboard_needs_posix", "pegboard_register_processors", "pegboard_register_tools", "pegboard_report_turn"]
 
 
 @hookimpl
@@ -49,3 +49,22 @@ def pegboard_register_processors(register: Callable[[str, Any], None], settings:
     from pegboard_files.tools import Settings
 
     register("edit_tools", EditToolChoice(read_table(Settings, settings, "plugins.files").patch_models))
+
+
+@hookimpl
+def pegboard_report_turn(context: ReadonlyContext) -> dict[str, Any] | None:
+    """Reports the net change of the files by a turn.
+
+    Args:
+        context: The user and session of the turn.
+
+    Returns:
+        `TurnDiff` as JSON; `None` if the turn has changed no file.
+    """
+    from pegboard_files.root import Deadline
+    from pegboard_files.turn_diff import diff_of_turn
+    from pegboard_files.turns import TurnStore
+
+    store = TurnStore()
+    turn = store.find(context, context.invocation)
+    return None if turn is None else diff_of_turn(store, turn, Deadline(5)).to_json()

@@ -32,6 +32,7 @@ from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, rea
 from pegboard_files.root import Deadline, Roots, opened_roots, resolve, root_place
 from pegboard_files.text import BinaryFileError
 from pegboard_files.tools import PathText, Settings
+from pegboard_files.turns import TurnStore
 from pegboard_files.writing import Change, FileState, SeenFiles, commit, read_state, session_of
 
 MAX_TEXT: Final = 1 << 20
@@ -106,11 +107,13 @@ class EditTools:
         settings: The plugin's settings.
         seen: Which files sessions have read; shared with the tools that read.
         checks: The programs that run for changed files; by default those of the settings.
+        turns: The changes of whole turns, for their undo.
     """
 
     settings: Settings = field(factory=Settings)
     seen: SeenFiles = field(factory=SeenFiles)
     checks: Checks = Factory(lambda self: Checks.of(self.settings.checks, self.settings.check_time), takes_self=True)
+    turns: TurnStore = field(default=Factory(lambda self: TurnStore.of(self.settings), takes_self=True))
 
     def _folder(self, _arguments: Mapping[str, Any], context: ReadonlyContext) -> str:
         return str(root_place(self.settings.main_root, context.work_dir))
@@ -261,9 +264,11 @@ class EditTools:
             stamps = commit(planned.changes, deadline)
             for change, stamp in zip(planned.changes, stamps, strict=True):  # a session knows what it wrote
                 self.seen.note(session_of(call), change.before.place, stamp)
+            self.turns.record(call, planned.changes)
             checked = self.checks.run(planned.changes, stamps, call)
             for change, stamp in ((file.change, file.stamp) for file in checked if file.change and file.shown):
                 self.seen.note(session_of(call), change.before.place, stamp)
+            self.turns.record(call, [file.change for file in checked if file.change])
         diff = planned.diff
         cut = diff if len(diff) <= MAX_DIFF else f"{diff[:MAX_DIFF]}\n[cut: {len(diff) - MAX_DIFF:,} more characters]\n"
         metadata = {"diff": cut, **planned.counts, **as_metadata(checked)}

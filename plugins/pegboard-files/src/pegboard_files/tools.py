@@ -44,6 +44,7 @@ _Root: TypeAlias = Annotated[
     Any, Allowed("the path of a folder, or a list of some", lambda value: _are_paths([value]) or _are_paths(value))
 ]
 _Seconds: TypeAlias = Annotated[float, Allowed("a number of seconds above 0", lambda value: 0 < value < math.inf)]
+_Days: TypeAlias = Annotated[float, Allowed("a number of days above 0", lambda value: 0 < value < math.inf)]
 _Patterns: TypeAlias = Annotated[
     tuple[str, ...], Allowed("a list of patterns for models' names", lambda value: not value or _are_paths(value))
 ]
@@ -63,6 +64,9 @@ class Settings:
         no_ignore: Whether ignored files are always listed and searched, not only when a call asks for it.
         time_limit: Seconds after which a call stops with the results so far.
         read_first: Whether a session must have read a file before it replaces all of it.
+        undo_bytes: The most bytes of the old and new contents that are kept for the undo of turns.
+        undo_files: The most files of these turns.
+        undo_days: After how many days a turn can't be undone any more.
         checks: Programs that run for each changed file: by a pattern for files, a program with its arguments, in which
             `{path}` is the file, or a list of such.
         check_time: Seconds that all checks after one call may take.
@@ -73,6 +77,9 @@ class Settings:
     no_ignore: bool = False
     time_limit: _Seconds = 30.0
     read_first: bool = True
+    undo_bytes: Annotated[int, Ge(0)] = 200_000_000
+    undo_files: Annotated[int, Ge(0)] = 20_000
+    undo_days: _Days = 30.0
     tools: Literal["read-only", "coding", "all"] = "all"
     patch_models: _Patterns = ("gpt-5*", "*codex*")
     checks: Mapping[str, Any] = field(factory=dict[str, Any])

@@ -54,6 +54,7 @@ class FileState:
         data: Its bytes; the target of a link; `None`: there is no file.
         stamp: Its stamp; `None`: there is no file.
         is_link: Whether it is a link.
+        mode: Its permissions; `None`: there is no file, or it is a link.
     """
 
     root: OpenRoot
@@ -61,6 +62,7 @@ class FileState:
     data: bytes | None = None
     stamp: Stamp | None = None
     is_link: bool = False
+    mode: int | None = None
 
     @property
     def name(self) -> str:
@@ -112,7 +114,8 @@ def read_state(root: OpenRoot, parts: Parts, *, follow: bool = True) -> FileStat
             raise ToolError(
                 f"{name!r} is read-only ({stat.filemode(status.st_mode)}). Ask the user to make it writable."
             )
-        return FileState(root, parts, file.read(MAX_EDITED + 1), stamp_of(status))
+        mode = stat.S_IMODE(status.st_mode)
+        return FileState(root, parts, file.read(MAX_EDITED + 1), stamp_of(status), mode=mode)
 
 
 @frozen
@@ -123,11 +126,15 @@ class Change:
         before: The file as it was read.
         data: Its new bytes; `None`: it is removed.
         like: For a moved file, the one whose mode and attributes the new one gets.
+        mode: The permissions of a new file; `None` leaves them to the system.
+        is_link: Whether it becomes a link; then `data` is its target.
     """
 
     before: FileState
     data: bytes | None
     like: FileState | None = None
+    mode: int | None = None
+    is_link: bool = False
 
 
 @define(eq=False)
@@ -184,6 +191,9 @@ class _Slot:
             return
         self.staged = True
         before = self.change.before
+        if self.change.is_link:
+            os.symlink(self.change.data, self.new, dir_fd=self.folder)
+            return
         like = before if before.stamp is not None and not before.is_link else self.change.like
         self._write(self.new, self.change.data, like)
 
@@ -192,6 +202,8 @@ class _Slot:
         with os.fdopen(fd, "wb") as file:
             if like is not None:
                 _copy_rights(like, fd)
+            elif self.change.mode is not None:
+                os.fchmod(fd, self.change.mode & 0o777)
             file.write(data)
             file.flush()
             os.fsync(fd)

@@ -1,0 +1,106 @@
+"""`/diff` and `/undo`, with the file tools of pegboard-files."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import pegboard_files
+from pegboard import ModelRequest, Permissions, ReadonlyContext, Rule, ToolCall
+from pegboard.cli import Options, Status, open_session
+from pegboard.testing import ScriptedModel
+from pegboard_chat import turns
+from pegboard_chat.conversation import Conversation, read_conversation
+from pegboard_chat.interactive import InteractiveChat
+from pegboard_chat.renderer import ChatRenderer
+
+WRITE = ToolCall("write_file", {"path": "a", "content": "A\n"}, "c1")
+
+
+@pytest.fixture
+def top(tmp_path, registry):
+    """A folder that the registry's file tools work in."""
+    folder = tmp_path / "top"
+    folder.mkdir()
+    (folder / "a").write_text("a\n")
+    pegboard_files.pegboard_register_tools(registry.register, {"root": str(folder), "read_first": False})
+    registry.permissions = Permissions([Rule("edit", "*", "allow")])
+    return folder
+
+
+@pytest.fixture
+def talk(registry, capsys, tmp_path):
+    """Runs a chat, saved in a file, with the model's answers and the user's lines; returns standard error."""
+
+    class Lines:
+        def __init__(self, lines):
+            self.lines = [*lines]
+
+        async def read_line(self):
+            if not self.lines:
+                raise EOFError
+            return self.lines.pop(0)
+
+        ask = None
+
+    def talk(model, *lines, name="talk.json"):
+        saved = read_conversation(file := str(tmp_path / name))
+        model = ScriptedModel(model)
+        context = ReadonlyContext(session=saved.session)
+        request = ModelRequest(saved.messages)
+        conversation = Conversation(model, registry, request, context, {}, ChatRenderer(Status()), file)
+        asyncio.run(InteractiveChat(conversation, open_session(Options()), Lines(lines), asks=False).run())
+        model.close()
+        return capsys.readouterr().err
+
+    return talk
+
+
+def test_the_last_turn_is_shown_and_undone(talk, top):
+    err = talk([WRITE, "Done."], "Go", "/diff", "/undo", "/diff")
+    assert "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+A\n1 file changed, +1 -1 lines. Only changes by the file tools" in err
+    assert "restored a\n1 file restored, 0 left as they are" in err
+    assert "no turn of this conversation has changed files" in err
+    assert (top / "a").read_text() == "a\n"
+
+
+def test_also_after_a_restart(talk, top):
+    """In another conversation they aren't known."""
+    talk([WRITE, "Done."], "Go")
+    assert "no turn of this conversation" in talk([], "/diff", name="other.json")
+    assert "+A\n" in talk([], "/diff")
+    talk([], "/undo")
+    assert (top / "a").read_text() == "a\n"
+
+
+def test_files_that_others_have_changed_are_named(talk, top):
+    talk([WRITE, "Done."], "Go")
+    (top / "a").write_text("mine\n")
+    assert "a was left as it is: it was changed since the turn" in talk([], "/undo")
+    assert (top / "a").read_text() == "mine\n"
+
+
+def test_earlier_turns_have_numbers(talk, top):
+    other = ToolCall("write_file", {"path": "b", "content": "b\n"}, "c2")
+    err = talk([WRITE, "Done.", other, "Done."], "Go", "Go on", "/undo 2", "/diff 2", "/diff x", "/diff 0")
+    assert (top / "a").read_text() == "a\n"
+    assert (top / "b").exists()
+    assert "only 1 turn of this conversation changed files" in err
+    assert "'x' isn't the number of a turn" in err
+    assert "'0' isn't the number of a turn" in err
+
+
+def test_many_files_and_those_without_a_diff_are_listed_shortly(talk, top, monkeypatch):
+    monkeypatch.setattr(turns, "MOST_NAMED", 1)
+    patch = "*** Begin Patch\n*** Delete File: l1\n*** Delete File: l2\n*** End Patch"
+    for name in ("l1", "l2"):
+        (top / name).symlink_to("a")
+    err = talk([ToolCall("apply_patch", {"input": patch}, "c1"), "Done."], "Go", "/diff", "/undo")
+    assert "l1 (deleted): it was a link\nand 1 more\n" in err
+    assert "restored l1\nand 1 more\n2 files restored" in err
+
+
+def test_without_the_package_it_is_named(talk, monkeypatch):
+    monkeypatch.setattr(turns, "find_spec", lambda name: None)
+    assert "pip install pegboard-files" in talk([], "/diff")

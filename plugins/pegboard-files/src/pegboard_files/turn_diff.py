@@ -1,0 +1,108 @@
+"""The net diff of a turn: one for each file, however often the turn has changed it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attrs import asdict, field, frozen
+
+from pegboard_files.editing import Diff, EditedText, diff_of
+from pegboard_files.root import Deadline
+from pegboard_files.text import BinaryFileError
+from pegboard_files.turns import FileChange, TurnOfSession, TurnStore
+
+MAX_TURN_DIFF: Final = 200_000
+"""Characters of the diff of a turn."""
+
+MAX_LISTED: Final = 1_000
+"""Files that are listed of a turn."""
+
+NOT_COVERED: Final = "Only changes by the file tools are covered, not those by other programs, such as shell commands."
+
+
+@frozen
+class ListedChange:
+    """A file that a turn has changed.
+
+    Attributes:
+        path: Its path, as shown to the model.
+        change: `"added"`, `"modified"` or `"deleted"`.
+        note: Why it has no diff, or can't be undone; or `None`.
+    """
+
+    path: str
+    change: str
+    note: str | None = None
+
+
+@frozen
+class TurnDiff:
+    """What a turn has changed.
+
+    Attributes:
+        changed: The number of files.
+        additions: Lines added, in the files with a diff.
+        deletions: Lines removed, in the files with a diff.
+        diff: The unified diff of all files, cut after `MAX_TURN_DIFF` characters at the end of a file's diff.
+        files: The files, by path; at most `MAX_LISTED`.
+        note: What the diff doesn't cover.
+    """
+
+    changed: int = 0
+    additions: int = 0
+    deletions: int = 0
+    diff: str = ""
+    files: list[ListedChange] = field(factory=list[ListedChange])
+    note: str = NOT_COVERED
+
+    def to_json(self) -> dict[str, Any]:
+        """All attributes; a file's `note` only where there is one."""
+        return asdict(self, filter=lambda _, value: value is not None)
+
+
+def diff_of_turn(store: TurnStore, turn: TurnOfSession, deadline: Deadline) -> TurnDiff:
+    """The net diff of a turn.
+
+    Args:
+        store: The store that has it.
+        turn: The turn.
+        deadline: When to stop comparing; further files are listed without a diff.
+
+    Raises:
+        ToolError: The store can't be read.
+    """
+    changed = added = removed = length = 0
+    diffs, files = list[str](), list[ListedChange]()
+    for change in store.changes(turn):
+        changed += 1
+        note = None
+        if length < MAX_TURN_DIFF and not deadline.passed:
+            diff, note = _diff_of_file(change, deadline)
+            if length + len(diff.text) > MAX_TURN_DIFF:
+                diff, note = Diff(""), f"its diff is too long to be shown: {len(diff.text):,} characters"
+            diffs.append(diff.text)
+            length, added, removed = length + len(diff.text), added + diff.added, removed + diff.removed
+        else:
+            note = "its diff isn't shown: there are too many changes"
+        if len(files) < MAX_LISTED:
+            files.append(ListedChange(change.name, change.kind, note))
+    return TurnDiff(changed, added, removed, "".join(diffs), files)
+
+
+def _diff_of_file(change: FileChange, deadline: Deadline) -> tuple[Diff, str | None]:
+    """The diff of one file, and a note on it."""
+    if not change.kept:
+        return Diff(""), "its contents weren't kept: the turn's changes exceed undo_bytes or undo_files"
+    note = "another program changed it during the turn: the diff has that change, too" if change.disturbed else None
+    if change.is_link:
+        return Diff(""), "it was a link"
+    try:
+        old, new = (None if data is None else EditedText.of(data).text for data in (change.old, change.new))
+    except BinaryFileError:
+        heads = (f"{side}/{change.name}" for side in "ab")
+        old_name, new_name = (
+            "/dev/null" if digest is None else head
+            for digest, head in zip((change.old_digest, change.new_digest), heads, strict=True)
+        )
+        return Diff(f"Binary files {old_name} and {new_name} differ\n"), note
+    return diff_of(old, new, change.name, deadline), note

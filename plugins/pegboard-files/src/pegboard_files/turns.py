@@ -1,0 +1,332 @@
+"""The changes of whole turns: what each file was before a turn, and what the turn made of it.
+
+They are kept in one SQLite file in the user's state folder, by user and session, so that they outlive the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from pegboard import ReadonlyContext, ToolContext, ToolError
+from pegboard.errors import log_failure
+from pegboard.files import user_folder
+from pegboard_files.root import Deadline, Parts, opened_root
+from pegboard_files.tools import Settings
+from pegboard_files.writing import Change, commit, read_state
+
+_DAY: Final = 86_400.0
+_NAMES_ONLY: Final = 200
+"""Bytes that a file counts whose contents aren't kept."""
+
+_TABLES: Final = (
+    "PRAGMA auto_vacuum = FULL",
+    "PRAGMA journal_mode = WAL",
+    """CREATE TABLE turns (
+        id INTEGER PRIMARY KEY, owner TEXT, invocation TEXT, time REAL, expires REAL,
+        bytes INTEGER DEFAULT 0, files INTEGER DEFAULT 0, UNIQUE (owner, invocation))""",
+    """CREATE TABLE changes (
+        turn INTEGER REFERENCES turns ON DELETE CASCADE, place TEXT, root TEXT, parts TEXT, name TEXT, is_link INTEGER,
+        mode INTEGER, kept INTEGER, disturbed INTEGER, old_digest TEXT, new_digest TEXT, size INTEGER,
+        old BLOB, new BLOB, PRIMARY KEY (turn, place))""",
+)
+_COLUMNS: Final = "root, parts, name, is_link, mode, kept, disturbed, old_digest, new_digest, old, new"
+
+
+@frozen
+class FileChange:
+    """The net change of one file in a turn.
+
+    Attributes:
+        root: The path of the folder that the tools were confined to.
+        parts: The file's path below it.
+        name: Its path, as shown to the model.
+        is_link: Whether it was a link, which the turn has deleted or replaced.
+        mode: The permissions that it had, or `None`.
+        kept: Whether its contents are kept; if not, `old` and `new` are `None`.
+        disturbed: Whether another program has changed it between two changes of the turn.
+        old_digest: The digest of its bytes before the turn; `None`: there was no file.
+        new_digest: That after the turn's last change; `None`: there was no file.
+        old: Its bytes before the turn.
+        new: Its bytes after the turn's last change.
+    """
+
+    root: str
+    parts: Parts = field(converter=lambda text: tuple(json.loads(text)))
+    name: str
+    is_link: bool = field(converter=bool)
+    mode: int | None
+    kept: bool = field(converter=bool)
+    disturbed: bool = field(converter=bool)
+    old_digest: str | None
+    new_digest: str | None
+    old: bytes | None = field(repr=False)
+    new: bytes | None = field(repr=False)
+
+    @property
+    def kind(self) -> str:
+        """`"added"`, `"modified"` or `"deleted"`."""
+        if self.old_digest is None:
+            return "added"
+        return "deleted" if self.new_digest is None else "modified"
+
+
+@frozen
+class TurnOfSession:
+    """A turn that has changed files.
+
+    Attributes:
+        id: Its number in the store.
+        invocation: Its id.
+        time: When it last changed a file, in seconds since 1970.
+        files: The number of files.
+    """
+
+    id: int
+    invocation: str
+    time: float
+    files: int
+
+
+@frozen
+class Undone:
+    """What the undo of a turn did.
+
+    Attributes:
+        restored: The names of the files that are as they were before the turn.
+        refused: Name -> why the file was left as it is.
+    """
+
+    restored: Sequence[str]
+    refused: dict[str, str]
+
+
+@define(eq=False)
+class TurnStore:
+    """The store of the turns' changes; threads and processes can share its file.
+
+    Within its limits, the oldest turns go first. Of a turn that is larger by itself, the further files are known by
+    name only.
+
+    Attributes:
+        most_bytes: The most bytes of all contents.
+        most_files: The most files of all turns.
+        days: After how many days a turn is forgotten.
+        path: The file; it and its folder are made by the first change, for their owner alone.
+    """
+
+    most_bytes: int = 200_000_000
+    most_files: int = 20_000
+    days: float = 30.0
+    path: Path = field(factory=lambda: Path(user_folder("state"), "files", "turns-1.sqlite"))
+
+    @classmethod
+    def of(cls, settings: Settings) -> TurnStore:
+        """The store with the limits of the settings."""
+        return cls(settings.undo_bytes, settings.undo_files, settings.undo_days)
+
+    def record(self, call: ToolContext | None, changes: Sequence[Change]) -> None:
+        """Records changes that a call has just made; a call outside of a turn isn't recorded.
+
+        A failure is logged: what is done is done, only it can't be undone.
+
+        Args:
+            call: The call.
+            changes: Each with the file as it was, and its new bytes.
+        """
+        if call is None or call.invocation is None:
+            return
+        try:
+            with self._work() as connection:
+                turn = _turn_of(connection, owner_of(call), call.invocation)
+                for change in changes:
+                    self._record(connection, turn, change)
+                self._forget(connection, turn)
+        except (sqlite3.Error, OSError) as error:
+            log_failure("recording a change of files for its undo", error)
+
+    def turns(self, context: ReadonlyContext | ToolContext) -> list[TurnOfSession]:
+        """The turns of a session that have changed files, the newest first.
+
+        Raises:
+            ToolError: The store can't be read.
+        """
+        query = "SELECT id, invocation, time, files FROM turns WHERE owner = ? AND expires > ? ORDER BY id DESC"
+        rows = self._read(query, owner_of(context), time.time())
+        return [TurnOfSession(*row) for row in rows]
+
+    def find(self, context: ReadonlyContext | ToolContext, invocation: str | None) -> TurnOfSession | None:
+        """The turn of this id, or `None` if it has changed no file.
+
+        Raises:
+            ToolError: The store can't be read.
+        """
+        return next((turn for turn in self.turns(context) if turn.invocation == invocation), None)
+
+    def changes(self, turn: TurnOfSession) -> Generator[FileChange]:
+        """The net changes of a turn, by path; files that are again as they were are left out.
+
+        Raises:
+            ToolError: The store can't be read.
+        """
+        query = f"SELECT {_COLUMNS} FROM changes WHERE turn = ? AND old_digest IS NOT new_digest ORDER BY place"  # noqa: S608
+        return (FileChange(*row) for row in self._read(query, turn.id))
+
+    def undo(self, turn: TurnOfSession, deadline: Deadline) -> Undone:
+        """Makes files as they were before a turn, each by itself; one that was changed since stays as it is.
+
+        What could be undone is forgotten; the rest stays, for another attempt.
+
+        Raises:
+            ToolError: The store can't be read or written.
+        """
+        restored, refused, done = list[str](), dict[str, str](), list[str]()
+        for change in self.changes(turn):
+            try:
+                deadline.check("Undoing the turn")
+                _restore(change, deadline)
+                restored.append(change.name)
+                done.append(_key(change.root, change.parts))
+            except ToolError as error:
+                refused[change.name] = error.text
+        try:
+            with self._work() as connection:
+                delete = "DELETE FROM changes WHERE turn = ? AND place = ?"
+                connection.executemany(delete, [(turn.id, place) for place in done])
+                if not refused:
+                    connection.execute("DELETE FROM turns WHERE id = ?", (turn.id,))
+        except (sqlite3.Error, OSError) as error:
+            raise _unusable(error) from error
+        return Undone(restored, refused)
+
+    def _record(self, connection: sqlite3.Connection, turn: int, change: Change) -> None:
+        before, new = change.before, change.data
+        old_digest, new_digest = _digest(before.data, is_link=before.is_link), _digest(new)
+        place = _key(before.root.places[0], before.parts)
+        row = connection.execute(
+            "SELECT kept, new_digest, size, old_digest, coalesce(length(old), 0) FROM changes "
+            "WHERE turn = ? AND place = ?",
+            (turn, place),
+        ).fetchone()
+        kept, disturbed, known = (True, False, 0) if row is None else (row[0], row[1] != old_digest, row[2])
+        old_size = len(before.data or b"") if row is None else row[4]
+        size = old_size + len(new or b"") + _NAMES_ONLY
+        used, files = connection.execute("SELECT bytes, files FROM turns WHERE id = ?", (turn,)).fetchone()
+        kept = bool(kept) and used - known + size <= self.most_bytes and files + (row is None) <= self.most_files
+        size = size if kept else _NAMES_ONLY
+        if row is None:
+            connection.execute(
+                f"INSERT INTO changes (turn, place, size, {_COLUMNS}) VALUES ({', '.join('?' * 14)})",  # noqa: S608
+                (
+                    *(turn, place, size, before.root.places[0], json.dumps(before.parts), before.name),
+                    *(before.is_link, before.mode, kept, False, old_digest, new_digest),
+                    *((before.data, new) if kept else (None, None)),
+                ),
+            )
+        else:
+            connection.execute(
+                "UPDATE changes SET new_digest = ?, new = ?, disturbed = disturbed OR ?, size = ?, kept = ?, "
+                "old = CASE WHEN ? THEN old END WHERE turn = ? AND place = ?",
+                (new_digest, new if kept else None, disturbed, size, kept, kept, turn, place),
+            )
+        connection.execute(
+            "UPDATE turns SET bytes = bytes + ?, files = files + ?, time = ?, expires = ? WHERE id = ?",
+            (size - known, row is None, now := time.time(), now + self.days * _DAY, turn),
+        )
+
+    def _forget(self, connection: sqlite3.Connection, turn: int) -> None:
+        """Deletes turns that are too old, and the oldest while all are too large."""
+        connection.execute("DELETE FROM turns WHERE expires <= ? AND id != ?", (time.time(), turn))
+        used, files = connection.execute("SELECT sum(bytes), sum(files) FROM turns").fetchone()
+        others = connection.execute("SELECT id, bytes, files FROM turns WHERE id != ? ORDER BY time", (turn,))
+        for id_, its_bytes, its_files in others.fetchall():
+            if used <= self.most_bytes and files <= self.most_files:
+                return
+            connection.execute("DELETE FROM turns WHERE id = ?", (id_,))
+            used, files = used - its_bytes, files - its_files
+
+    def _read(self, query: str, *values: Any) -> Generator[tuple[Any, ...]]:
+        if not self.path.exists():
+            return
+        try:
+            with self._work() as connection:
+                yield from connection.execute(query, values)
+        except (sqlite3.Error, OSError) as error:
+            raise _unusable(error) from error
+
+    @contextmanager
+    def _work(self) -> Generator[sqlite3.Connection]:
+        """A connection; what was done is committed at the end, and rolled back where it fails."""
+        if not self.path.exists():
+            self._make()
+        with closing(sqlite3.connect(self.path, timeout=5.0)) as connection:
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            with connection:
+                yield connection
+
+    def _make(self) -> None:
+        """Makes the file under another name first, so that others never see one without tables."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
+        os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            with closing(sqlite3.connect(draft)) as connection:
+                for statement in _TABLES:
+                    connection.execute(statement)
+            with suppress(FileExistsError):
+                self.path.hardlink_to(draft)
+        finally:
+            draft.unlink()
+
+
+def owner_of(context: ReadonlyContext | ToolContext) -> str:
+    """The key of a user's session."""
+    return hashlib.sha256(json.dumps([context.user, context.session]).encode()).hexdigest()
+
+
+def _turn_of(connection: sqlite3.Connection, owner: str, invocation: str) -> int:
+    connection.execute("INSERT OR IGNORE INTO turns (owner, invocation) VALUES (?, ?)", (owner, invocation))
+    (id_,) = connection.execute(
+        "SELECT id FROM turns WHERE owner = ? AND invocation = ?", (owner, invocation)
+    ).fetchone()
+    return id_
+
+
+def _key(root: str, parts: Iterable[str]) -> str:
+    return json.dumps([root, *parts])  # names that aren't UTF-8 are escaped
+
+
+def _digest(data: bytes | None, *, is_link: bool = False) -> str | None:
+    return None if data is None else hashlib.sha256(b"link:" * is_link + data).hexdigest()
+
+
+def _unusable(error: Exception) -> ToolError:
+    return ToolError(f"The changes of earlier turns can't be read: {error}. No file was changed by this.")
+
+
+def _restore(change: FileChange, deadline: Deadline) -> None:
+    """Makes one file as it was before the turn.
+
+    Raises:
+        ToolError: It was changed by another program, or its old content wasn't kept, or can't be written.
+    """
+    if not change.kept:
+        raise ToolError("its content before the turn wasn't kept: the turn's changes exceed undo_bytes or undo_files.")
+    if change.disturbed:
+        raise ToolError("another program changed it during the turn; restoring it would lose that change.")
+    with opened_root(change.root) as root:
+        state = read_state(root, change.parts, follow=False)
+        if _digest(state.data, is_link=state.is_link) != change.new_digest:
+            raise ToolError("it was changed since the turn; restoring it would lose that change.")
+        commit([Change(state, change.old, mode=change.mode, is_link=change.is_link)], deadline)

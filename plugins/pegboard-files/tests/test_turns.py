@@ -1,0 +1,256 @@
+"""The net change of turns: reports, undo, limits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+import pegboard_files
+from pegboard import Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolError, ToolRegistry, run_turn
+from pegboard.testing import ScriptedModel
+from pegboard_files.root import Deadline, opened_root
+from pegboard_files.turn_diff import MAX_LISTED, MAX_TURN_DIFF, diff_of_turn
+from pegboard_files.turns import TurnStore
+from pegboard_files.writing import Change, FileState
+
+ANN = ReadonlyContext(user="ann", session="s")
+
+
+def patch(*lines: str) -> ToolCall:
+    return ToolCall("apply_patch", {"input": "\n".join(["*** Begin Patch", *lines, "*** End Patch"])})
+
+
+def put(path: str, content: str) -> ToolCall:
+    return ToolCall("write_file", {"path": path, "content": content})
+
+
+@pytest.fixture
+def turn(top):
+    """Runs a turn in which the model makes these calls, one after another; returns its report."""
+
+    def run(*calls, context=ANN, between=lambda: None, **settings):
+        registry = ToolRegistry(permissions=Permissions([Rule("edit", "*", "allow")]))
+        settings = {"root": str(top), "read_first": False, **settings}
+        pegboard_files.pegboard_register_tools(registry.register, settings)
+        registry.add_callback("report_turn", pegboard_files.pegboard_report_turn)
+        registry.add_callback("after_tool", lambda result: between())
+        outcome = asyncio.run(run_turn(ScriptedModel([*([call] for call in calls), "Done."]), "Go", registry, context))
+        assert not [part.result.text for each in outcome.messages for part in each.results if part.result.is_error]
+        return outcome.reports.get("host")
+
+    return run
+
+
+def undo(context=ANN, place=0):
+    store = TurnStore()
+    return store.undo(store.turns(context)[place], Deadline(10))
+
+
+def test_two_edits_of_a_file_are_one_diff(turn, write):
+    write({"a": "one\ntwo\n"})
+    report = turn(
+        ToolCall("edit_file", {"path": "a", "old_string": "one", "new_string": "1"}),
+        ToolCall("edit_file", {"path": "a", "old_string": "two", "new_string": "2"}),
+        put("new/b", "b\n"),
+    )
+    assert report["diff"] == (
+        "--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n-one\n-two\n+1\n+2\n--- /dev/null\n+++ b/new/b\n@@ -0,0 +1 @@\n+b\n"
+    )
+    assert report["files"] == [{"path": "a", "change": "modified"}, {"path": "new/b", "change": "added"}]
+    assert (report["changed"], report["additions"], report["deletions"]) == (2, 3, 2)
+    assert "not those by other programs" in report["note"]
+
+
+def test_a_turn_without_a_net_change(turn, write):
+    write({"a": "one\n"})
+    assert turn() is None
+    report = turn(put("a", "two\n"), put("a", "one\n"))
+    assert (report["changed"], report["diff"]) == (0, "")
+
+
+def test_undo_makes_the_files_as_they_were(turn, write, top):
+    """Modified, added, deleted and moved ones, links, and permissions of a deleted one."""
+    write({"a": "a\n", "gone.sh": b"#!/bin/sh\n\xff\n", "old": "moved\n"})
+    (top / "gone.sh").chmod(0o751)
+    (top / "link").symlink_to("a")
+    report = turn(
+        put("a", "A\n"),
+        patch("*** Delete File: gone.sh", "*** Update File: old", "*** Move to: sub/new", "@@", "-moved", "+MOVED"),
+        patch("*** Delete File: link"),
+        put("c", "c\n"),
+    )
+    assert {each["path"]: each["change"] for each in report["files"]} == {
+        **dict.fromkeys(["gone.sh", "link", "old"], "deleted"),
+        "a": "modified",
+        "c": "added",
+        "sub/new": "added",
+    }
+    assert {each["path"] for each in report["files"] if "note" in each} == {"link"}
+    done = undo()
+    assert (sorted(done.restored), done.refused) == (["a", "c", "gone.sh", "link", "old", "sub/new"], {})
+    files = {path.name for path in top.rglob("*") if not path.is_dir()}
+    assert files == {"a", "gone.sh", "link", "old"}
+    assert (top / "a").read_text() == "a\n"
+    assert (top / "gone.sh").read_bytes() == b"#!/bin/sh\n\xff\n"
+    assert stat.S_IMODE((top / "gone.sh").stat().st_mode) == 0o751
+    assert (top / "link").readlink() == Path("a")
+    assert TurnStore().turns(ANN) == []
+
+
+def test_a_link_that_became_a_file_is_a_link_again(turn, write, top):
+    write({"a": "a\n"})
+    (top / "link").symlink_to("a")
+    turn(patch("*** Delete File: link"), put("link", "text\n"))
+    assert undo().refused == {}
+    assert (top / "link").readlink() == Path("a")
+
+
+def test_files_that_somebody_else_has_changed_stay(turn, write, top):
+    write({"a": "a\n", "b": "b\n", "gone": "g\n"})
+    turn(put("a", "A\n"), put("b", "B\n"), patch("*** Delete File: gone"), put("new", "n\n"))
+    (top / "b").write_text("mine\n")
+    (top / "gone").write_text("again\n")
+    (top / "new").unlink()
+    done = undo()
+    assert done.restored == ["a"]
+    assert {name: "was changed since the turn" in why for name, why in done.refused.items()} == dict.fromkeys(
+        ["b", "gone", "new"], True
+    )
+    assert (top / "b").read_text() == "mine\n"
+    (top / "b").write_text("B\n")  # as the turn has left it
+    assert undo().restored == ["b"]
+
+
+def test_a_change_by_another_program_during_the_turn_is_not_undone(turn, write, top):
+    write({"a": "a\n"})
+
+    def change():
+        if (top / "a").read_text() == "A\n":
+            (top / "a").write_text("mine\n")
+
+    report = turn(put("a", "A\n"), ToolCall("read_file", {"path": "a"}), put("a", "AA\n"), between=change)
+    assert report["files"][0]["note"].startswith("another program changed it during the turn")
+    assert "during the turn" in undo().refused["a"]
+    assert (top / "a").read_text() == "AA\n"
+
+
+def test_binary_and_deleted_files(turn, write, top):
+    write({"bin": b"\0\1", "a": "a\n"})
+    report = turn(patch("*** Delete File: bin", "*** Delete File: a"))
+    assert "Binary files a/bin and /dev/null differ\n" in report["diff"]
+    assert undo().refused == {}
+    assert (top / "bin").read_bytes() == b"\0\1"
+
+
+def test_turns_are_undone_from_the_newest_backwards(turn, write, top):
+    write({"a": "0\n"})
+    turn(put("a", "1\n"))
+    turn(put("a", "2\n"))
+    assert "changed since" in undo(place=1).refused["a"]
+    undo()
+    undo()
+    assert (top / "a").read_text() == "0\n"
+
+
+def test_turns_are_known_to_their_user_and_session_only(turn):
+    turn(put("a", "1\n"))
+    assert [len(TurnStore().turns(each)) for each in (ANN, ReadonlyContext(user="bob", session="s"))] == [1, 0]
+    assert TurnStore().turns(ReadonlyContext(user="ann", session="other")) == []
+
+
+def test_a_call_outside_of_a_turn_is_not_recorded(top):
+    TurnStore().record(ToolContext(), [])
+    TurnStore().record(None, [])
+    assert TurnStore().turns(ReadonlyContext()) == []
+    assert not TurnStore().path.exists()
+
+
+def test_the_store_is_private(turn):
+    turn(put("a", "1\n"))
+    assert stat.S_IMODE(TurnStore().path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(TurnStore().path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("limit", [{"undo_bytes": 5_000}, {"undo_files": 2}])
+def test_the_oldest_turns_go_first(turn, limit):
+    for content in "123":
+        turn(put("a", content * 1_900), **limit)
+    turns = TurnStore().turns(ANN)
+    assert len(turns) == (2 if "undo_files" in limit else 1)
+    assert next(TurnStore().changes(turns[0])).new == b"3" * 1_900
+
+
+def test_turns_are_forgotten_after_some_days(turn):
+    turn(put("a", "1\n"), undo_days=1e-9)
+    assert TurnStore().turns(ANN) == []
+    turn(put("b", "1\n"))
+    connection = sqlite3.connect(TurnStore().path)
+    assert connection.execute("SELECT count(*) FROM changes").fetchone() == (1,)
+    connection.close()
+
+
+def test_of_a_turn_beyond_the_limits_the_names_are_known(turn, top, write):
+    write({"a": "a\n", "b": "b\n"})
+    report = turn(put("a", "1" * 10_000), put("b", "B\n"), put("a", "2\n"), undo_bytes=1_000)
+    assert report["files"][0]["note"].startswith("its contents weren't kept")
+    assert report["files"][1] == {"path": "b", "change": "modified"}
+    done = undo()
+    assert done.restored == ["b"]
+    assert "wasn't kept" in done.refused["a"]
+    assert (top / "a").read_text() == "2\n"
+
+
+def test_a_long_diff_is_left_out(turn, write):
+    write({"a": "a\n"})
+    report = turn(put("big", "long line\n" * 30_000), put("c", "c\n"))
+    assert report["files"][0]["note"].startswith("its diff is too long to be shown")
+    assert report["diff"] == "--- /dev/null\n+++ b/c\n@@ -0,0 +1 @@\n+c\n"
+    assert len(report["diff"]) < MAX_TURN_DIFF
+
+
+def test_names_that_are_not_utf8(turn, top, write):
+    name = os.fsdecode(b"\xff.txt")
+    write({name: "a\n"})
+    report = turn(ToolCall("edit_file", {"path": "\\udcff.txt", "old_string": "a", "new_string": "b"}))
+    assert report["files"] == [{"path": "\\udcff.txt", "change": "modified"}]
+    assert undo().restored == ["\\udcff.txt"]
+    assert (top / name).read_text() == "a\n"
+
+
+def test_a_damaged_store_fails_no_edit(turn, top, caplog):
+    path = TurnStore().path
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"no database" * 1_000)
+    assert turn(put("a", "1\n")) is None
+    assert (top / "a").read_text() == "1\n"
+    assert "recording a change of files" in caplog.text
+    with pytest.raises(ToolError, match="can't be read: file is not a database"):
+        TurnStore().turns(ANN)
+
+
+def test_a_turn_of_ten_thousand_files(top):
+    """One record for all: a call costs as much as in a small turn."""
+    call, store = ToolContext(request=ReadonlyContext(user="ann", session="s", invocation="t")), TurnStore()
+    with opened_root(str(top)) as root:
+        store.record(call, [Change(FileState(root, (f"{number}.txt",)), b"x\n") for number in range(10_000)])
+    turn = store.find(ANN, "t")
+    found = diff_of_turn(store, turn, Deadline(0))
+    assert (turn.files, found.changed, len(found.files)) == (10_000, 10_000, MAX_LISTED)
+    assert found.files[-1].note == "its diff isn't shown: there are too many changes"
+    done = store.undo(turn, Deadline(0))
+    assert (done.restored, len(done.refused)) == ([], 10_000)
+
+
+def test_what_checks_change_belongs_to_the_turn(turn, write, top):
+    write({"a": "a\n"})
+    formats = ["sh", "-c", 'tr A B < "$1" > "$1.new" && mv "$1.new" "$1"', "sh", "{path}"]
+    report = turn(put("a", "A\n"), checks={"a": formats})
+    assert report["files"] == [{"path": "a", "change": "modified"}]
+    assert "-a\n+B\n" in report["diff"]
+    assert undo().restored == ["a"]
+    assert (top / "a").read_text() == "a\n"
