@@ -165,3 +165,30 @@ def test_without_a_prompt_a_conversation_starts(terminal, tmp_path):
     history = tmp_path / ".local" / "state" / "pegboard" / "chat-lines"
     assert history.stat().st_mode & 0o777 == 0o600
     assert "Remove a.txt" in history.read_text()
+
+
+def test_a_turn_is_shown_and_undone_after_a_restart(terminal, tmp_path):
+    edit = Call("edit_file", {"path": "a.txt", "old_string": "a.txt", "new_string": "changed"})
+    with ModelServer([Round(calls=[edit]), Round(text="It is changed.")]) as server:
+        at = terminal(server, "-T", "edit_file", "--history", "talk.json")
+        at.until("> ")
+        at.type("Change it\r")
+        at.until("  l  later\n> ")
+        at.type("y\r")
+        at.until("It is changed.")
+        at.until("> ")
+        at.type("/exit\r")
+        assert at.end() == 0
+        assert (tmp_path / "here" / "a.txt").read_text() == "changed"
+        at = terminal(server, "-T", "edit_file", "--history", "talk.json")
+        at.until("> ")
+        at.type("/diff\r")
+        at.until("+changed")
+        at.until("1 file changed, +1 -1 lines")
+        at.until("> ")
+        at.type("/undo\r")
+        at.until("1 file restored, 0 left as they are")
+        at.until("> ")
+        at.type("/exit\r")
+        assert at.end() == 0
+    assert (tmp_path / "here" / "a.txt").read_text() == "a.txt"
