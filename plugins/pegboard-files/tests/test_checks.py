@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 import sys
 import threading
@@ -11,11 +12,14 @@ from pathlib import Path
 import pytest
 
 import pegboard_files
-from pegboard import Permissions, ReadonlyContext, Rule, ToolContext, ToolRegistry
+from pegboard import Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolRegistry, run_turn
 from pegboard.config import trust
+from pegboard.testing import ScriptedModel
 from pegboard_files.checks import MOST_FINDINGS, MOST_TEXT, Checks
 from pegboard_files.edit_tools import EditTools
+from pegboard_files.root import Deadline
 from pegboard_files.tools import Settings
+from pegboard_files.turns import TurnStore
 
 ALLOWED = Permissions([Rule("edit", "*", "allow")])
 SAYS_ITS_PATH = ["printf", "%s\\n", "{path}"]
@@ -110,6 +114,29 @@ def test_what_a_check_changes_is_shown_and_counts_as_read(top, write, caller):
     assert call("write_file", path="a.py", content="x = 3\n").text.startswith("Wrote 'a.py'")
     refused = call("write_file", session="2", path="a.py", content="x = 4\n")
     assert refused.text.startswith("'a.py' already exists")
+
+
+def test_what_checks_change_belongs_to_the_diff_and_the_undo_of_the_turn(top, write):
+    write({"a.py": "x  =  1\n"})
+    registry = ToolRegistry(permissions=ALLOWED)
+    settings = {"root": str(top), "checks": {"*.py": FORMATS}}
+    pegboard_files.pegboard_register_tools(registry.register, settings)
+    registry.add_callback("report_turn", pegboard_files.pegboard_report_turn)
+    ann = ReadonlyContext(user="ann", session="s")
+    calls = [
+        [ToolCall("edit_file", {"path": "a.py", "old_string": "1", "new_string": "2"})],
+        [ToolCall("edit_file", {"path": "a.py", "old_string": "x = 2", "new_string": "y  =  2"})],
+        [ToolCall("write_file", {"path": "b.py", "content": "z  =  3\n"})],
+    ]
+    outcome = asyncio.run(run_turn(ScriptedModel([*calls, "Done."]), "Go", registry, ann))
+    assert outcome.reports["host"]["diff"] == (
+        "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x  =  1\n+y = 2\n--- /dev/null\n+++ b/b.py\n@@ -0,0 +1 @@\n+z = 3\n"
+    )
+    store = TurnStore()
+    undone = store.undo(store.turns(ann)[0], Deadline(10))
+    assert (sorted(undone.restored), undone.refused) == (["a.py", "b.py"], {})
+    assert (top / "a.py").read_text() == "x  =  1\n"
+    assert not (top / "b.py").exists()
 
 
 def test_what_a_check_rewrites_without_a_change_counts_as_read(write, caller):
