@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pegboard import ReadonlyContext, hookimpl
+from pegboard import hookimpl
+
+if TYPE_CHECKING:
+    from pegboard import ReadonlyContext
 
 __all__ = ["pegboard_needs_posix", "pegboard_register_processors", "pegboard_register_tools", "pegboard_report_turn"]
 
