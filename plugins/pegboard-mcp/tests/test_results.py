@@ -38,3 +38,16 @@ def test_base64_in_lines_or_in_a_data_url_is_read(data, form):
 def test_what_isnt_base64_is_refused(text):
     result = result_of("shot", {"content": [{"type": "image", "data": text, "mimeType": "image/png"}]})
     assert (result.kind, "can't be read" in result.text) == ("invalid_output", True)
+
+
+def test_a_part_that_cant_be_read_is_named_beside_the_others():
+    image = {"type": "image", "data": "?", "mimeType": "image/png"}
+    result = result_of("shot", {"content": [{"type": "text", "text": "done"}, image, 7], "isError": True})
+    assert [part.text for part in result.content] == [
+        "done",
+        "[part 2 of the answer can't be read]",
+        "[part 3 of the answer can't be read]",
+    ]
+    assert result.is_error
+    assert result_of("shot", {"content": [image, image]}).kind == "invalid_output"
+    assert result_of("shot", {"content": [{"type": "text", "text": "x"}], "isError": 3}).kind == "invalid_output"

@@ -31,7 +31,7 @@ from pegboard import (
 )
 from pegboard.config import trust_file
 from pegboard.errors import operator_log
-from pegboard.json import json_text
+from pegboard.json import is_object, json_text
 from pegboard.text import visible
 from pegboard.threads import run_in_thread
 from pegboard.typing import JsonObject
@@ -491,16 +491,20 @@ def _unreadable(name: str, detail: str) -> ToolResult:
 def result_of(name: str, data: dict[str, Any]) -> ToolResult:
     """A server's result from MCP's JSON; where no content says anything to the model, its data or a sentence does.
 
-    Some servers write base64 in lines, or as a data URL.
+    Some servers write base64 in lines, or as a data URL. A part that can't be read is named in its place.
     """
-    for item in data.get("content") or ():
-        for holder, key in ((item, "data"), (item.get("resource") or {}, "blob")):
-            if isinstance(text := holder.get(key), str):
+    items: list[Any] = data["content"] if isinstance(data.get("content"), list) else []
+    for item in filter(is_object, items):
+        for holder, key in ((item, "data"), (item.get("resource"), "blob")):
+            if is_object(holder) and isinstance(text := holder.get(key), str):
                 holder[key] = "".join(_DATA_URL.sub("", text, count=1).split())
     try:
         result = ToolResult.from_json(data)
     except ValueError as error:
-        return _unreadable(name, str(error))
+        try:
+            result = ToolResult.from_json({**data, "content": _name_unreadable(items)})
+        except ValueError:
+            return _unreadable(name, str(error))
     structured = result.structured_content
     shown = [item for item in result.content if not isinstance(item, TextContent) or item.text.strip()]
     if structured is not None and all(isinstance(item, _MEDIA) for item in shown):
@@ -509,6 +513,25 @@ def result_of(name: str, data: dict[str, Any]) -> ToolResult:
     if shown:
         return result
     return evolve(result, content=f"{name} failed; the server gave no reason.") if result.is_error else result
+
+
+def _name_unreadable(content: list[Any]) -> list[Any]:
+    """The parts of a server's answer, with a sentence in place of each that can't be read.
+
+    Raises:
+        ValueError: None can be read.
+    """
+    parts, found = list[Any](), ""
+    for number, part in enumerate(content, 1):
+        try:
+            ToolResult.from_json({"content": [part]})
+            parts.append(part)
+        except ValueError as error:
+            found = f"{error}"
+            parts.append({"type": "text", "text": f"[part {number} of the answer can't be read]"})
+    if all(part is not given for part, given in zip(parts, content, strict=True)):
+        raise ValueError(found)
+    return parts
 
 
 def mcp_toolset(name: str, *, accepted: str | None = None, **settings: Any) -> McpToolset:
