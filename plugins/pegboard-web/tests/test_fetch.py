@@ -236,7 +236,7 @@ def test_a_bomb_that_is_empty_is_cut(web, server):
         ("br", b"x", "compressed as 'br', which the request ruled out"),
         ("gzip, gzip", b"x", "which the request ruled out"),
         ("gzip", b"no gzip", "compressed data is damaged"),
-        ("gzip", gzip.compress(b"some words")[:-12], "compressed data ends too early"),
+        ("gzip", gzip.compress(b"some words", mtime=0)[:-12], "compressed data ends too early"),
     ],
 )
 def test_a_page_that_cant_be_decompressed(web, server, encoding, content, reason):
