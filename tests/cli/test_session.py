@@ -359,7 +359,6 @@ class TestPublished:
         write(home / "config/pegboard/pegboard.toml", f'[plugins.pub]\nfile = "{file}"\n')
         return file
 
-    @pytest.mark.slow
     def test_published_tools_are_listed_without_importing_the_plugin(self, run, file):
         """With the wrappers of their toolset applied; the toolset was closed."""
         for _ in range(2):

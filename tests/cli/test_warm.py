@@ -477,7 +477,6 @@ def loaded(environ, *argv) -> set[str]:
 
 
 class TestProcess:
-    @pytest.mark.slow
     def test_a_cold_search_imports_no_plugin_and_a_warm_one_little_beyond_sqlite(self, environ):
         cold = loaded(environ, "text")
         assert cold.isdisjoint({"demo_tools", "asyncio", "pegboard.schema.types"})

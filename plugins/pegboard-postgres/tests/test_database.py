@@ -263,7 +263,6 @@ def test_a_closed_database_opens_again(database):
     assert database.run_now(ping) == 1
 
 
-@pytest.mark.slow
 def test_a_forked_child_has_connections_of_its_own(database):
     """In a process of its own, as pytest has threads."""
     program = f"""

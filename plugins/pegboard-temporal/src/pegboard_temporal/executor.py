@@ -207,7 +207,7 @@ class TemporalExecutor:
             except RPCError as error:
                 return _not_started(name, error)
             try:
-                outcome = await self._outcome(handle, key, call)
+                outcome = await self._outcome(handle, key, name, self._start_of(call))
             except asyncio.CancelledError:
                 await _cancel(handle)
                 raise
@@ -217,13 +217,17 @@ class TemporalExecutor:
                 return outcome
         return _not_run(name, f"{_MOST_UNRUN} runs of it have found no worker")
 
-    async def _outcome(self, handle: ActivityHandle[RawValue], key: str, call: ExecutorCall) -> _Outcome:
+    async def _outcome(
+        self, handle: ActivityHandle[RawValue], key: str, name: str, start: str | None = None
+    ) -> _Outcome:
         """What the worker has answered, or the response that says why there is no answer.
+
+        `start` says how to start a missing worker.
 
         Raises:
             RPCError: The server refuses, or doesn't know the activity.
         """
-        name, away = call.request.tool, 0.0  # seconds without the server
+        away = 0.0  # seconds without the server
         while True:
             began = monotonic()
             try:
@@ -237,12 +241,13 @@ class TemporalExecutor:
                     return _lost(name, f"the Temporal server can't be reached for {away:.0f} s")
                 await asyncio.sleep(1)
             except ActivityFailureError as error:
-                return await self._failure(handle, call, error.cause)
+                return await self._failure(handle, name, error.cause, start)
             except ValueError as error:
                 return _lost(name, f"its result can't be read: {error}")
 
-    async def _failure(self, handle: ActivityHandle[RawValue], call: ExecutorCall, cause: object) -> ExecutionResponse:
-        name = call.request.tool
+    async def _failure(
+        self, handle: ActivityHandle[RawValue], name: str, cause: object, start: str | None
+    ) -> ExecutionResponse:
         if isinstance(cause, CancelledFailure):
             return ExecutionResponse.failed("aborted", f"{name} was cancelled.")
         if not isinstance(cause, TimeoutFailure):
@@ -251,8 +256,11 @@ class TemporalExecutor:
             return _lost(name, "its worker has died, or can't reach Temporal")
         if (await handle.describe()).attempt > 1:  # the limit applies to each attempt
             return _lost(name, "its worker has died, and no other has taken it")
-        command = f"registry worker --executor {call.tool.policy.executor} --queue {call.request.queue or self.queue}"
-        return _not_run(name, f"no worker has taken it within {self.settings.wait:g} s", f"Start one: {command}")
+        return _not_run(name, f"no worker has taken it within {self.settings.wait:g} s", start)
+
+    def _start_of(self, call: ExecutorCall) -> str:
+        queue = call.request.queue or self.queue
+        return f"Start one: registry worker --executor {call.tool.policy.executor} --queue {queue}"
 
     def _is_unrun(self, outcome: _Outcome) -> bool:
         """Whether the tool hasn't run, so that it may run for a call that is sent again."""
