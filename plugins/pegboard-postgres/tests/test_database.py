@@ -280,7 +280,8 @@ if child == 0:
 os.waitpid(child, 0)
 print(len(asyncio.run(memory.search("plum"))))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", program]  # it has threads, too
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.stderr) == ("3\n", "")
 
 

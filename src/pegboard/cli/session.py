@@ -357,10 +357,13 @@ class Session:
         queried = {name for name, known in self._catalogue.published.items() if not known.failed}
         return sorted((names | self._bringing(_TOOLSETS)) - queried)
 
+    @property
+    def has_checks(self) -> bool:
+        """Whether a plugin checks the tools of each resolution."""
+        return self._catalogue.has_checks
+
     def needs_query(self, name: str, *, calls: bool = False) -> bool:
-        """Whether a tool of this name has to be resolved by the registry, to call it (`calls`) or to show it."""
-        if calls and self._catalogue.has_checks:
-            return True
+        """Whether toolsets have to be queried for a tool of this name (`calls`: to call it, not only to show it)."""
         if name in self._catalogue.tools or (not calls and self.owners([name]) is not None):
             return False
         return bool(self._bringing(_TOOLSETS) or self._catalogue.toolsets)

@@ -130,7 +130,8 @@ def call_command(  # noqa: PLR0913  one an option, by name
     """  # noqa: D301  click's marker is the character itself
     session, asked, how = _open(options, **more)
     where = session.where()
-    offered = None if options.live or session.needs_query(name, calls=True) else session.resolved(context=asked)
+    queries = options.live or session.has_checks or session.needs_query(name, calls=True)
+    offered = None if queries else session.resolved(context=asked)
 
     async def work() -> Outcome:
         resolved = offered

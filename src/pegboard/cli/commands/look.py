@@ -220,7 +220,7 @@ def schema_command(options: Options, name: str) -> int:
 def explain_command(options: Options, name: str, where: str | None, as_json: bool, **context: Any) -> int:
     """Show why a tool is or isn't offered."""
     session, asked = open_session(options), context_of(**context)
-    live = session.needs_query(name, calls=True)
+    live = session.has_checks or session.needs_query(name)
     offered = session.processed(session.resolved(where, context=asked, live=live), asked)
     report_misses(session, offered)
     explained = offered.explain(name)
