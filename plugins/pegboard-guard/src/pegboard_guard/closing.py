@@ -188,7 +188,7 @@ class DistinctTracker(Tracker):
         """That it was made, and when it may be made again."""
         scope = self.key(call)
         calls = None if scope is None else self._values.known(scope)
-        times = None if calls is None else calls.known(_made(call))
+        times = None if calls is None else calls.known(_identify(call))
         if not times:
             return None
         again = f"in this {self.rule.within}"
@@ -204,8 +204,8 @@ class DistinctTracker(Tracker):
         scope = self.key(call)
         if scope is None or call.digest is None:
             return None
-        self._values.of(scope).of(_made(call))[:] = [call.now]
-        return _made(call), call.now
+        self._values.of(scope).of(_identify(call))[:] = [call.now]
+        return _identify(call), call.now
 
     def end(self, call: Call, token: tuple[str, float] | None, result: ToolResult) -> None:
         """Forgets a call that failed, or didn't run after all."""
@@ -217,7 +217,7 @@ class DistinctTracker(Tracker):
             times.remove(started)
 
 
-def _made(call: Call) -> str:
+def _identify(call: Call) -> str:
     """Identifies a call by its tool and arguments."""
     return " ".join((*call.tool, call.digest or ""))
 

@@ -14,7 +14,7 @@ import httpx2
 from pegboard import ToolError
 from pegboard.errors import PegboardError
 from pegboard.threads import run_in_thread
-from pegboard_web.foreign import shown
+from pegboard_web.foreign import short
 from pegboard_web.settings import Network
 
 _MOST_URL: Final = 8_192
@@ -44,18 +44,18 @@ def parse_url(text: str) -> httpx2.URL:
         ToolError: It isn't one of http or https, has credentials in it, or a host that programs read differently.
     """
     if len(text) > _MOST_URL or not text.isprintable() or " " in text or "\\" in text:
-        raise ToolError(f"{shown(text)!r} isn't a URL. Send one like https://example.com/page.")
+        raise ToolError(f"{short(text)!r} isn't a URL. Send one like https://example.com/page.")
     try:
         url = httpx2.URL(text)
         port = url.port
     except (httpx2.InvalidURL, ValueError):
-        raise ToolError(f"{shown(text)!r} isn't a URL. Send one like https://example.com/page.") from None
+        raise ToolError(f"{short(text)!r} isn't a URL. Send one like https://example.com/page.") from None
     if url.scheme not in ("http", "https"):
-        raise ToolError(f"{shown(text)!r} can't be fetched: only http:// and https:// can.")
+        raise ToolError(f"{short(text)!r} can't be fetched: only http:// and https:// can.")
     if url.userinfo or "@" in re.split("[/?#]", text.partition("//")[2], maxsplit=1)[0]:
         raise ToolError("A URL with a user name or password in it can't be fetched. Send it without.")
     if port is not None and not 0 < port < 65_536:
-        raise ToolError(f"{shown(text)!r} has no valid port.")
+        raise ToolError(f"{short(text)!r} has no valid port.")
     _check_host(url.raw_host.decode("ascii"))
     return url.copy_with(fragment=None)
 
@@ -68,12 +68,12 @@ def _check_host(host: str) -> None:
         return
     labels = host.removesuffix(".").split(".")
     if len(host) > 254 or not all(map(_LABEL.fullmatch, labels)):
-        raise ToolError(f"{shown(host)!r} isn't a valid host. Send a URL like https://example.com/page.")
+        raise ToolError(f"{short(host)!r} isn't a valid host. Send a URL like https://example.com/page.")
     if _NUMBER.fullmatch(labels[-1]):
         try:
             IPv4Address(host)
         except ValueError:
-            raise ToolError(f"{shown(host)!r} is an unusual way to write an address. Write it as 192.0.2.1.") from None
+            raise ToolError(f"{short(host)!r} is an unusual way to write an address. Write it as 192.0.2.1.") from None
 
 
 def is_global(address: IPv4Address | IPv6Address) -> bool:
@@ -110,12 +110,12 @@ async def resolve(host: str, port: int, allowed: Sequence[Network]) -> list[str]
         found = await run_in_thread(find)
     except (OSError, UnicodeError) as error:
         again = getattr(error, "errno", None) == socket.EAI_AGAIN
-        text = f"There is no host {shown(host)!r}, as far as this machine can find out. Check the name."
+        text = f"There is no host {short(host)!r}, as far as this machine can find out. Check the name."
         raise ToolError(text, retryable=again) from error
     addresses = list(dict.fromkeys(str(place[4][0]) for place in found))
     refused = [address for address in addresses if not is_allowed(address, allowed)]
     if refused:
-        text = f"{shown(host)!r} can't be fetched: its address isn't reachable from the whole internet."
+        text = f"{short(host)!r} can't be fetched: its address isn't reachable from the whole internet."
         cause = f"{host} has the address {refused[0]}; plugins.web.allow can allow it"
         raise ToolError(f"{text} Continue without it, or tell the user.") from AddressError(cause)
     return addresses

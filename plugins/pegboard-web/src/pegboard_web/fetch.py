@@ -13,7 +13,7 @@ from pegboard.threads import run_in_thread
 from pegboard_clients.client import retry_after
 from pegboard_web.addresses import parse_url
 from pegboard_web.cache import PageCache
-from pegboard_web.foreign import mark_foreign, shown
+from pegboard_web.foreign import mark_foreign, short
 from pegboard_web.http import Answer, BodyError, page_client, read_answer
 from pegboard_web.page import Page
 from pegboard_web.reading import read_page
@@ -73,7 +73,7 @@ class Fetcher:
                 found = await self._follow(client, url, context)
         except TimeoutError:
             text = (
-                f"{shown(url)} can't be fetched: its server didn't answer it whole within {self.settings.timeout:g} s."
+                f"{short(url)} can't be fetched: its server didn't answer it whole within {self.settings.timeout:g} s."
             )
             raise ToolError(text, retryable=True) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, BodyError) as error:
@@ -104,7 +104,7 @@ class Fetcher:
             page = self._cache.get(str(url))
             if page is not None:
                 return page
-        raise ToolError(f"{shown(url)} redirects again and again: {MOST_REDIRECTS} redirects were followed.")
+        raise ToolError(f"{short(url)} redirects again and again: {MOST_REDIRECTS} redirects were followed.")
 
 
 def _is_same_server(url: httpx2.URL, target: httpx2.URL) -> bool:
@@ -118,19 +118,19 @@ def _is_same_server(url: httpx2.URL, target: httpx2.URL) -> bool:
 def _failure(url: httpx2.URL, error: Exception) -> ToolError:
     """The error of a page without a readable answer."""
     if isinstance(error, BodyError):
-        return ToolError(f"{shown(url)} can't be read: {error}.")
+        return ToolError(f"{short(url)} can't be read: {error}.")
     cause = error.__cause__ or error
     if isinstance(error, httpx2.ConnectError) and "CERTIFICATE_VERIFY_FAILED" in str(cause):
-        return ToolError(f"{shown(url)} can't be fetched: the certificate of its server isn't valid.")
+        return ToolError(f"{short(url)} can't be fetched: the certificate of its server isn't valid.")
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
-        return ToolError(f"No connection to {shown(url.host)} could be made.", retryable=True)
-    return ToolError(f"{shown(url)} can't be fetched: its server broke off, or doesn't answer in HTTP.", retryable=True)
+        return ToolError(f"No connection to {short(url.host)} could be made.", retryable=True)
+    return ToolError(f"{short(url)} can't be fetched: its server broke off, or doesn't answer in HTTP.", retryable=True)
 
 
 def _refusal(answer: Answer) -> ToolError:
     """The error of an answer that isn't a success, with the beginning of its text."""
-    status = f"{answer.status} {shown(answer.reason)}".strip()
-    text = f"{shown(answer.url)} can't be fetched: the server answers {status}."
+    status = f"{answer.status} {short(answer.reason)}".strip()
+    text = f"{short(answer.url)} can't be fetched: the server answers {status}."
     try:
         words = read_page(answer).text.strip()
     except ToolError:

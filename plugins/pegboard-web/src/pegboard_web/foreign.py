@@ -10,7 +10,7 @@ from pegboard.text import escape_hidden, visible
 _MOST_SHOWN: Final = 500
 
 
-def shown(text: object) -> str:
+def short(text: object) -> str:
     """A URL or another short text of others within a sentence: cut, with hidden characters visible."""
     full = visible(str(text)[: _MOST_SHOWN + 1])
     return full if len(full) <= _MOST_SHOWN else f"{full[:_MOST_SHOWN]}..."

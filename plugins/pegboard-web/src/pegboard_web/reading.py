@@ -8,7 +8,7 @@ from typing import Final
 from pegboard import FileContent, ImageContent, ToolError
 from pegboard.json import size_text
 from pegboard.tools import BINARY, is_text_type, media_type, plain_type, text_of_file
-from pegboard_web.foreign import shown
+from pegboard_web.foreign import short
 from pegboard_web.http import Answer
 from pegboard_web.page import Page
 
@@ -27,7 +27,7 @@ def read_page(answer: Answer) -> Page:
     if kind in _IMAGES or kind == "application/pdf":
         if answer.is_cut:
             size = size_text(len(answer.content))
-            raise ToolError(f"{shown(url)} is a file of type {kind} with more than {size}, which is the limit.")
+            raise ToolError(f"{short(url)} is a file of type {kind} with more than {size}, which is the limit.")
         is_pdf = kind == "application/pdf"
         medium = FileContent(url, answer.content, kind) if is_pdf else ImageContent(answer.content, kind)
         return Page(url, kind, medium=medium)
@@ -35,7 +35,7 @@ def read_page(answer: Answer) -> Page:
     if is_text_type(kind) or kind == BINARY:
         text = text_of_file(FileContent(url, answer.content, _with_charset(answer, kind, declared)))
     if text is None:
-        raise ToolError(f"{shown(url)} is a file of type {shown(kind)}, which can't be shown. Try another page.")
+        raise ToolError(f"{short(url)} is a file of type {short(kind)}, which can't be shown. Try another page.")
     if kind not in _HTML:
         return Page(url, kind, text, is_cut=answer.is_cut)
     from pegboard_web.markdown import to_markdown  # imports the parser, which takes long
