@@ -276,11 +276,11 @@ async def test_a_turn_takes_the_results_of_its_user_only(registry, is_shared):
         one.register(build)
     begun = [await begin(one, user, attrs.evolve(ANN, user=user)) for user in ("ann", "bob")]
     for number, id_ in enumerate(begun):
-        await asyncio.to_thread(one.operations.complete, id_, Report(77 + number))
+        await asyncio.to_thread(one.operations.complete, id_, Report(4_000_000_077 + number))
     model = ScriptedModel(["done"])
     await run_turn(model, "Hi.", one, attrs.evolve(ANN, user="bob"))
     shown = f"{model.requests[0].messages}"
-    assert ("78" in shown, "77" in shown) == (True, False)
+    assert ("4000000078" in shown, "4000000077" in shown) == (True, False)
     assert [each.call_id for each in one.operations.take("s1", users={"bob", None})] == []
     assert [each.call_id for each in one.operations.take("s1", users={"ann"})] == ["ann"]
 
