@@ -50,12 +50,13 @@ RULES = {  # of every package
 }
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the rules
     "pegboard": {
-        "files": Limit(150),  # two for checks of resolutions and the comparison of schemas
+        "files": Limit(151),  # three for checks of resolutions, the comparison of schemas, and transforms
         # 1,600 of them for what annotations, media, streams, options of commands and odd metadata can say; 1,000 for
         # what adapters need: problems of single tools, their source and own threads, `wrap_call`, `decide`; 400 for
         # runs on other machines: keys, attaching to a run, and the caller for its worker (170 less in a plugin);
-        # 1,220 for the checks of executors; 1,300 for queues, placement, workers and state that processes share.
-        "lines": Limit(46_700, goal=41_500),
+        # 1,220 for the checks of executors; 1,300 for queues, placement, workers and state that processes share; 250
+        # for registrations that change.
+        "lines": Limit(46_900, goal=41_500),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(22),

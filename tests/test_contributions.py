@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from pegboard import Tool, ToolRegistry, ToolsetBase, tool
+from pegboard import Origin, StaticToolset, Tool, ToolRegistry, ToolsetBase, tool
+from pegboard.errors import RegistrationError
 
 
 @tool
@@ -91,3 +92,95 @@ def test_without_subscribers_a_registration_reads_none_of_the_tools_before_it():
 
     functions_of(1)  # imports, and makes the tool of the function
     assert functions_of(100) == functions_of(1) != []
+
+
+# Replaced in place ----------------------------------------------------------------------------------------------------
+
+
+def adding(extra):
+    """Another version of `add`."""
+
+    @tool(name="add", description="Adds more.")
+    def other(a: int, b: int) -> int:
+        return a + b + extra
+
+    return other
+
+
+async def added(registry, name="add", resolved=None):
+    """What the tool makes of 1 and 2."""
+    result = await registry.call(name, {"a": 1, "b": 2}, resolved=resolved)
+    return result.structured_content["result"]
+
+
+async def test_a_handle_replaces_its_tool_for_requests_made_from_then_on(registry):
+    calls = []
+    handle = registry.register(add, Server())
+    before = await registry.resolve()
+    registry.contributions.on_change(lambda: calls.append(1))
+    handle.replace(adding(10))
+    assert [await added(registry, resolved=each) for each in (before, None)] == [3, 13]
+    assert [each.spec.description for each in handle.tools] == ["Adds more."]
+    assert calls == [1]
+    handle.replace(adding(20))
+    assert await added(registry, "add") == 23
+    handle.dispose()
+    assert registry.tools() == ()
+    assert registry.contributions.catalogue.toolsets == ()
+
+
+async def test_a_handle_replaces_its_toolset_in_place(registry):
+    handle = registry.register(StaticToolset("one", [add]))
+    registry.register(StaticToolset("two", [adding(10)]))
+    handle.replace(StaticToolset("one", [adding(20)]))
+    resolved = await registry.resolve()
+    assert await added(registry, resolved=resolved) == 23  # `one` still comes first
+    handle.dispose()
+    assert [each.name for each in registry.contributions.catalogue.toolsets] == ["two"]
+
+
+async def test_a_replaced_tool_keeps_the_name_that_a_conflict_gave_it_and_its_place_behind_another(registry):
+    registry.register(add)
+    prefixed = registry.register(adding(10), on_conflict="prefix")
+    shadowing = registry.register(adding(20), on_conflict="shadow")
+    prefixed.replace(adding(30))
+    assert await added(registry, "host_add") == 33
+    (shown,) = shadowing.tools
+    held = registry.register(adding(40), origin=Origin("plugin"))  # the host's takes precedence
+    held.replace(adding(50))
+    assert registry.get("add") is shown
+    registry.unregister("add")
+    assert await added(registry, "add") == 3
+    registry.unregister("add")
+    assert await added(registry, "add") == 53
+
+
+def other_tool() -> str:
+    """Is another tool."""
+    return "other"
+
+
+@pytest.mark.parametrize("things", [[other_tool], [adding(1), other_tool], [StaticToolset("add", [])]])
+def test_what_a_handle_has_not_registered_is_not_replaced(registry, things):
+    handle = registry.register(add)
+    before = registry.contributions.catalogue
+    with pytest.raises(RegistrationError, match=r"this handle has nothing called '\w+' to replace"):
+        handle.replace(*things)
+    assert registry.contributions.catalogue is before
+
+
+def test_a_handle_replaces_nothing_that_is_gone(registry):
+    handle = registry.register(add)
+    registry.unregister("add")
+    with pytest.raises(RegistrationError, match="nothing called 'add'"):
+        handle.replace(adding(1))
+    handle.dispose()
+    with pytest.raises(RegistrationError, match="nothing called 'add'"):
+        handle.replace(adding(1))
+
+
+def test_what_replaces_a_plugins_tool_keeps_its_origin(registry):
+    origin = Origin("mcp", trusted=False)
+    handle = registry.register(add, origin=origin)
+    handle.replace(adding(1))
+    assert registry.get("add").origin == origin

@@ -116,7 +116,7 @@ async def test_a_tool_that_the_worker_lacks_is_not_run(worker):
         "not_executed",
         "missing was not run: its worker has no such tool. Continue without it.",
     )
-    assert "equal [rename] and [prefix]" in response.detail
+    assert "equal [rename], [prefix] and transforms" in response.detail
 
 
 async def test_a_request_over_the_limit_is_not_read(worker):

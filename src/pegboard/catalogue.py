@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 from attrs import field
 
-from pegboard.callbacks import Callback
+from pegboard.callbacks import CallableKind, Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.json import digest_of
 from pegboard.schema.converter import JsonRecord, json_key
@@ -21,6 +21,7 @@ from pegboard.typing import frozen
 if TYPE_CHECKING:
     from pegboard.toolsets.predicates import Predicate, PredicateFunction, Where
     from pegboard.toolsets.toolset import Toolset
+    from pegboard.toolsets.transforms import Transforms
 
 
 class Handle(AbstractContextManager["Handle"]):
@@ -83,7 +84,7 @@ def limit_of(stage: str, where: Where, custom: Any = None) -> Predicate | None:
 TOOL_STAGES: Final = (*tuple(CALLBACK_STAGES)[:7], "observe")
 """The stages of tool calls."""
 
-EXTRAS: Final = ("predicates", "processors", "exporters", "executors", "models", "services")
+EXTRAS: Final = ("predicates", "transforms", "processors", "exporters", "executors", "models", "services")
 """What else plugins bring, by name; services by the paths of their types."""
 
 
@@ -138,8 +139,9 @@ class Catalogue:
     Attributes:
         tools: The static tools by name.
         shadowed: Tools that are restored when the one that replaced them is disposed, latest last.
+        held_back: Tools that don't get their name; a transform may give them another.
         toolsets: In the order of their registration.
-        extras: Predicates, processors, exporters, executors, models and services: kind -> name -> thing.
+        extras: Predicates, transforms, processors, exporters, executors, models and services: kind -> name -> thing.
         owners: What brought an extra: `"kind:name"` -> origin.
         plugin_callbacks: The plugins' callbacks by stage, in pluggy's order.
         host_callbacks: The host's own, called after the plugins'.
@@ -151,6 +153,7 @@ class Catalogue:
 
     tools: Mapping[str, Tool] = field(factory=dict[str, Tool])
     shadowed: Mapping[str, tuple[Tool, ...]] = field(factory=dict[str, tuple[Tool, ...]])
+    held_back: tuple[Tool, ...] = ()
     toolsets: tuple[Toolset, ...] = ()
     extras: Mapping[str, Mapping[str, Any]] = field(factory=dict[str, Mapping[str, Any]])
     owners: Mapping[str, Origin] = field(factory=dict[str, Origin])
@@ -187,6 +190,27 @@ class Catalogue:
         links, lazy = self.callbacks("check_tools"), self.lazy_plugins
         return bool(links or self.required_check) or any("pegboard_check_tools" in each.hooks for each in lazy)
 
+    @cached_property
+    def has_transforms(self) -> bool:
+        """Whether something transforms the tools, perhaps a plugin that isn't imported yet."""
+        hook = "pegboard_register_transforms"
+        return bool(self.extras.get("transforms")) or any(hook in each.hooks for each in self.lazy_plugins)
+
+    @cached_property
+    def transforms(self) -> Transforms | None:
+        """The registered transforms around the tools, for `resolve_tools`; `None` if there are none."""
+        if not self.extras.get("transforms"):
+            return None
+        from pegboard.toolsets.transforms import Transforms  # loads asyncio, which listing tools doesn't need
+
+        owned: Any = self.toolsets  # each is an `OwnedToolset`
+        return Transforms(self.in_order("transforms"), self.ordered, self.kept_out, owned, self.conflicting)
+
+    @property
+    def kept_out(self) -> tuple[Tool, ...]:
+        """The tools that others of their names keep out: held back or shadowed."""
+        return (*self.held_back, *(tool for stack in self.shadowed.values() for tool in stack))
+
     def lacks_check(self, name: str) -> str | None:
         """Why the plugin of this name doesn't check resolutions, or `None` if it does."""
         record = self.plugins.get(name)
@@ -219,12 +243,11 @@ class Catalogue:
         """The callbacks of a stage in the order in which they are called."""
         return self.plugin_callbacks.get(stage, ()) + self.host_callbacks.get(stage, ())
 
-    @property
-    def processors(self) -> tuple[tuple[str, Any, Origin], ...]:
-        """The request processors with their origins: plugins' in load order, then the host's."""
+    def in_order(self, kind: str) -> tuple[tuple[str, Any, Origin], ...]:
+        """The extras of a kind by name, with their origins: plugins' in load order, then the host's."""
         places: dict[str | None, int] = {name: place for place, name in enumerate(self.plugins)}
-        of_kind = self.extras.get("processors", {})
-        brought = [(name, thing, self.owners[f"processors:{name}"]) for name, thing in of_kind.items()]
+        of_kind = self.extras.get(kind, {})
+        brought = [(name, thing, self.owners[f"{kind}:{name}"]) for name, thing in of_kind.items()]
         return tuple(sorted(brought, key=lambda each: places.get(each[2].plugin, len(places))))
 
     def evolve(self, **changes: Any) -> Catalogue:
@@ -248,27 +271,34 @@ class Catalogue:
             table.remove(tool)
         return table.put_into(self)
 
-    def with_replaced(self, replacements: Mapping[int, Tool]) -> Catalogue:
-        """A catalogue in which tools are replaced by others of the same name: `id(tool)` -> its replacement."""
+    def holding_back(self, tools: Iterable[Tool]) -> Catalogue:
+        """A catalogue that holds back these tools, too."""
+        return self.evolve(held_back=(*self.held_back, *tools))
 
-        def now(tool: Tool) -> Tool:
-            return replacements.get(id(tool), tool)
+    def with_replaced(self, replacements: Mapping[int, Any]) -> Catalogue:
+        """A catalogue in which tools and toolsets are replaced by others of the same name: `id(old)` -> new."""
+
+        def now(thing: Any) -> Any:
+            return replacements.get(id(thing), thing)
 
         tools = {name: now(tool) for name, tool in self.tools.items()}
         shadowed = {name: tuple(map(now, stack)) for name, stack in self.shadowed.items()}
-        return self.evolve(tools=tools, shadowed=shadowed)
+        others = {"held_back": tuple(map(now, self.held_back)), "toolsets": tuple(map(now, self.toolsets))}
+        return self.evolve(tools=tools, shadowed=shadowed, **others)
 
     def with_extra(self, kind: str, name: str, thing: Any, owner: Origin) -> Catalogue:
-        """A catalogue with one more predicate, processor, exporter or executor.
+        """A catalogue with one more predicate, transform, processor, exporter or executor.
 
         Raises:
-            ValueError: The name is taken, or the thing isn't a valid predicate or processor.
+            ValueError: The name is taken, or the thing isn't a valid predicate, transform or processor.
         """
         try:
             if kind == "predicates":
                 from pegboard.toolsets.predicates import Custom  # a call without resolved tools needs none
 
                 Custom(thing, name)
+            if kind == "transforms" and not (callable(thing) and CallableKind.of(thing) is CallableKind.PLAIN):
+                raise RegistrationError(f"transform {name!r} has to be a plain function")  # noqa: TRY301  as the others
             if kind == "processors":
                 from pegboard.request.processors import check_processor  # loads all of them
 
@@ -296,8 +326,8 @@ class Catalogue:
 
     def without_plugin(self, name: str) -> Catalogue:
         """A catalogue without a plugin and what it registered, except callbacks; what it shadowed is restored."""
-        every = [*self.tools.values(), *(each for stack in self.shadowed.values() for each in stack)]
-        after = self.without_tools([tool for tool in every if tool.origin.plugin == name])
+        own = [tool for tool in (*self.tools.values(), *self.kept_out) if tool.origin.plugin == name]
+        after = self.without_tools(own)
         for key in [key for key, owner in self.owners.items() if owner.plugin == name]:
             kind, _, extra = key.partition(":")
             after = after.without_extra(kind, extra)
@@ -325,11 +355,13 @@ class _ToolTable:
     """Mutable copy of the parts of a catalogue that registering a tool changes."""
 
     def __init__(self, catalogue: Catalogue) -> None:
-        self.tools, self.shadowed, self.problems = dict(catalogue.tools), dict(catalogue.shadowed), catalogue.problems
+        self.tools, self.shadowed = dict(catalogue.tools), dict(catalogue.shadowed)
+        self.held_back, self.problems = catalogue.held_back, catalogue.problems
 
     def put_into(self, catalogue: Catalogue) -> Catalogue:
         shadowed = {name: stack for name, stack in self.shadowed.items() if stack}
-        return catalogue.evolve(tools=self.tools, shadowed=shadowed, problems=self.problems)
+        own: Any = {"tools": self.tools, "shadowed": shadowed, "held_back": self.held_back}
+        return catalogue.evolve(**own, problems=self.problems)
 
     def add(self, tool: Tool, policy: ConflictPolicy) -> Tool:
         """Registers one tool, or holds it back; returns it as registered."""
@@ -343,8 +375,9 @@ class _ToolTable:
         if held_by is None and plugin is not None:
             # The host's shadows it; it is restored when that one is removed.
             self.shadowed[tool.name] = (tool, *self.shadowed.get(tool.name, ()))
-            policy = "keep"
-        elif plugin is None and held_by is not None:
+            self.problems += (_name_conflict(tool, by=earlier),)
+            return tool
+        if plugin is None and held_by is not None:
             policy = "shadow"
         if policy == "prefix":
             named = tool.with_spec(name=mapped_name(f"{plugin or 'host'}_{tool.name}"))
@@ -353,6 +386,7 @@ class _ToolTable:
         if policy == "error":
             raise DuplicateToolError(tool.name, held_by=str(earlier.origin), wanted_by=str(tool.origin))
         if policy == "keep":
+            self.held_back += (tool,)
             self.problems += (_name_conflict(tool, by=earlier),)
             return tool
         is_anothers = earlier.origin != tool.origin if policy == "replace" else held_by is not None
@@ -375,6 +409,7 @@ class _ToolTable:
                 stack = tuple(rest)
                 gone.append(self.tools[name])
         self.shadowed[name] = stack
+        self.held_back = tuple(each for each in self.held_back if each is not tool)
         owners = [each.origin.plugin for each in gone]  # no longer held back
         self.problems = tuple(each for each in self.problems if each.tool != name or each.plugin not in owners)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
@@ -19,6 +19,7 @@ from pegboard.errors import (
     did_you_mean,
     first_party,
     log_failure,
+    near_or_known,
     not_provided,
     operator_log,
     suggest,
@@ -91,7 +92,7 @@ class Contributions:
         return tuple(sorted(names if self.manager is not None else names.union(lazy.installed().names(kind))))
 
     def on_change(self, function: Callable[[], object]) -> Handle:
-        """Subscribes a function to changes of the tools: static ones and toolsets that come, go or are replaced.
+        """Subscribes a function to changes of the tools: of static ones, toolsets and transforms.
 
         Args:
             function: Called after the change, in the thread that makes it, with the registry locked: it has to be
@@ -162,8 +163,9 @@ class Contributions:
                     from pegboard.toolsets.toolset import subscribe  # only for toolsets
 
                     subscribe(toolset, self.tools_changed)
-            came = before.toolsets != now.toolsets and not loads
-            if self._subscribers and (came or before.digest != now.digest):
+            changed = before.extras.get("transforms") != now.extras.get("transforms")
+            changed = changed or (before.toolsets != now.toolsets and not loads)
+            if self._subscribers and (changed or before.digest != now.digest):
                 self.tools_changed()
 
     def unloaded(self, *hooks: str) -> list[Callable[[], None]]:
@@ -263,7 +265,7 @@ class Registrar:
         self._services: Services | None = None
         self._on_conflict: ConflictPolicy = on_conflict
 
-    def register(self, *things: Any, origin: Origin = HOST, on_conflict: ConflictPolicy | None = None) -> Handle:
+    def register(self, *things: Any, origin: Origin = HOST, on_conflict: ConflictPolicy | None = None) -> ToolHandle:
         """Registers tools and toolsets: all of them, or none if one can't be registered.
 
         Args:
@@ -273,24 +275,18 @@ class Registrar:
             on_conflict: What happens when a name is taken; the registry's policy by default.
 
         Returns:
-            A handle whose `dispose()` removes them.
+            A handle whose `dispose()` removes them, and whose `replace(...)` replaces some in place.
 
         Raises:
             DefinitionError: A function can't become a tool.
             DuplicateToolError: A name is taken.
         """
-        toolsets = [_owned(thing, origin) for thing in things if is_toolset(thing)]
-        others = (thing for thing in things if not is_toolset(thing))
-        tools = [tool for thing in others for tool in _tools_from(thing, foreign=origin != HOST)]
-        if origin != HOST:
-            from pegboard.tools.visible import visible_spec
-
-            tools = [tool.evolve(origin=origin, spec=visible_spec(tool.spec)) for tool in tools]
+        tools, toolsets = _read(things, origin)
         with self.contributions.lock:
             after, brought = self.contributions.catalogue.with_tools(tools, on_conflict or self._on_conflict)
             self.contributions.change(lambda _: after.with_toolsets(toolsets))
         added = [tool for tool in brought if after.tools.get(tool.name) is tool]
-        return Handle(lambda: self.contributions.remove(brought, toolsets), added)
+        return ToolHandle(self.contributions, partial(_read, origin=origin), added, brought, toolsets)
 
     def unregister(self, name: str) -> bool:
         """Removes the static tool of this name, or else the toolset; returns whether there was one."""
@@ -302,12 +298,13 @@ class Registrar:
         return bool(tools or toolsets)
 
     def add(self, kind: str, name: str, thing: Any, *, origin: Origin = HOST) -> Handle:
-        """Registers a predicate, processor, exporter, executor or provider of models.
+        """Registers a predicate, transform, processor, exporter, executor or provider of models.
 
         Args:
-            kind: `"predicates"`, `"processors"`, `"exporters"`, `"executors"` or `"models"`.
+            kind: `"predicates"`, `"transforms"`, `"processors"`, `"exporters"`, `"executors"` or `"models"`.
             name: Its name.
-            thing: The predicate function, processor, exporter or executor, or a function that makes models by name.
+            thing: The predicate function, transform, processor, exporter or executor, or a function that makes models
+                by name.
             origin: Where it comes from.
 
         Raises:
@@ -420,6 +417,74 @@ def is_toolset(thing: object) -> TypeGuard[Toolset]:
         and callable(getattr(thing, "tools", None))
         and isinstance(getattr(thing, "name", None), str)
     )
+
+
+class ToolHandle(Handle):
+    """Handle of registered tools and toolsets."""
+
+    def __init__(
+        self,
+        contributions: Contributions,
+        read: Callable[[Sequence[Any]], tuple[list[Tool], list[Any]]],
+        tools: Sequence[Tool],
+        brought: list[Tool],
+        toolsets: list[Any],
+    ) -> None:
+        super().__init__(lambda: contributions.remove(self._brought, self._toolsets), tools)
+        self._contributions, self._read = contributions, read
+        self._brought, self._toolsets = brought, toolsets  # tools that are held back, too
+
+    def replace(self, *things: Any) -> None:
+        """Replaces tools and toolsets in place, for requests made from now on: all of them, or none.
+
+        Each takes the place of that of its name, among those that the handle has registered; others stay. Running
+        calls and requests made before keep what they had. A toolset that is replaced isn't closed.
+
+        Args:
+            things: As for `registry.register`.
+
+        Raises:
+            DefinitionError: A function can't become a tool.
+            RegistrationError: The handle has registered none of that name, or it is gone.
+        """
+        tools, toolsets = self._read(things)
+        with self._contributions.lock:
+            now = self._contributions.catalogue
+            new = dict(_replacements(tools, self._brought, (*now.tools.values(), *now.kept_out)))
+            new |= _replacements(toolsets, self._toolsets, now.toolsets)
+            self._contributions.change(lambda now: now.with_replaced(new))
+            self._brought = [new.get(id(each), each) for each in self._brought]
+            self._toolsets = [new.get(id(each), each) for each in self._toolsets]
+            self.tools = tuple(new.get(id(each), each) for each in self.tools)
+
+
+def _replacements(new: Iterable[Any], registered: Iterable[Any], present: Collection[Any]) -> Iterator[tuple[int, Any]]:
+    """The `id` of each registered thing that is still there, and what takes its place: that of its name."""
+    here = {id(each) for each in present}
+    by_name = {name: each for each in registered if id(each) in here for name in (*_former_names(each), each.name)}
+    for each in new:
+        old = by_name.get(each.name)
+        if old is None:
+            known = near_or_known(each.name, by_name)
+            raise RegistrationError(f"this handle has nothing called {each.name!r} to replace.{known}")
+        yield id(old), each if each.name == old.name else each.with_spec(name=old.name)  # prefixed in a conflict
+
+
+def _former_names(thing: Any) -> tuple[str, ...]:
+    return thing.former_names if isinstance(thing, Tool) else ()
+
+
+def _read(things: Iterable[Any], origin: Origin) -> tuple[list[Tool], list[Any]]:
+    """The tools and the toolsets among things to register, as they are registered."""
+    things = tuple(things)
+    toolsets = [_owned(thing, origin) for thing in things if is_toolset(thing)]
+    others = (thing for thing in things if not is_toolset(thing))
+    tools = [tool for thing in others for tool in _tools_from(thing, foreign=origin != HOST)]
+    if origin != HOST:
+        from pegboard.tools.visible import visible_spec
+
+        tools = [tool.evolve(origin=origin, spec=visible_spec(tool.spec)) for tool in tools]
+    return tools, toolsets
 
 
 def _owned(toolset: Toolset, origin: Origin) -> Toolset:

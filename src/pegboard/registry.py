@@ -156,7 +156,7 @@ class ToolRegistry(Registrar):
         for load in self.contributions.unloaded("register_processors"):
             load()
         own = DEFAULT_PIPELINE if self._pipeline is None else self._pipeline
-        return own.with_registered(self.contributions.catalogue.processors)
+        return own.with_registered(self.contributions.catalogue.in_order("processors"))
 
     @pipeline.setter
     def pipeline(self, pipeline: Pipeline) -> None:
@@ -187,7 +187,7 @@ class ToolRegistry(Registrar):
             ToolsetError: A toolset failed and `on_toolset_error` is `"fail"`.
         """
         checked("context", context, ReadonlyContext, ToolContext)
-        await self._load("register_toolsets", "register_predicates")
+        await self._load("register_toolsets", "register_predicates", "register_transforms")
         catalogue = self.contributions.catalogue
         asked = catalogue.toolsets
         if toolsets is not None:
@@ -298,7 +298,11 @@ class ToolRegistry(Registrar):
             await self._load(*TOOL_STAGES)
         catalogue = self.contributions.catalogue
         if resolved is None and (
-            self._where or catalogue.has_checks or type(name) is not str or name not in catalogue.tools
+            self._where
+            or catalogue.has_checks
+            or catalogue.has_transforms
+            or type(name) is not str
+            or name not in catalogue.tools
         ):
             resolved = await self._callable([name], EMPTY_CONTEXT if context is None else context)
         prepared = self._prepared
@@ -643,15 +647,16 @@ class ToolRegistry(Registrar):
         Toolsets are queried for the names that no static tool has.
         """
         texts = {name for name in names if isinstance(name, str)}  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
-        if texts - self.contributions.catalogue.tools.keys():
+        if texts - self.contributions.catalogue.tools.keys() or self.contributions.catalogue.has_transforms:
             await self._load("register_toolsets")
-        await self._load("register_predicates")
-        missing = texts - self.contributions.catalogue.tools.keys()
-        if toolsets := self.contributions.catalogue.toolsets:
+        await self._load("register_predicates", "register_transforms")
+        catalogue = self.contributions.catalogue
+        missing = texts - catalogue.tools.keys()
+        if (toolsets := catalogue.toolsets) and catalogue.transforms is None:
             from pegboard.toolsets.toolset import may_contain
 
             toolsets = [each for each in toolsets if may_contain(each, missing)]
-        if not (self._where or toolsets or self.contributions.catalogue.has_checks):
+        if not (self._where or toolsets or catalogue.has_checks or catalogue.transforms):
             return None
         return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)
 
@@ -672,6 +677,7 @@ class ToolRegistry(Registrar):
             conflicting=catalogue.conflicting,
             toolset_timeout=self.limits.toolset_timeout,
             predicate_timeout=self.limits.predicate_timeout,
+            transforms=catalogue.transforms,
             check=self._check if catalogue.has_checks else None,
             **options,
         )

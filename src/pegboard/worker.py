@@ -305,7 +305,8 @@ class Worker:
         if all(request.tool != each.name for each in self.executor.tools()):
             text = f"{request.tool} was not run: its worker has no such tool. Continue without it."
             detail = (
-                "Workers need the tools of their callers, with equal [rename] and [prefix]; queues tell workers apart."
+                "Workers need the tools of their callers, with equal [rename], [prefix] and transforms; "
+                "queues tell workers apart."
             )
             return _answer(ExecutionResponse.failed("not_executed", text, detail=detail))
         try:

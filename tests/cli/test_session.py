@@ -586,3 +586,22 @@ def test_that_a_tool_blocks_the_event_loop_is_said_to_its_author(run, empty_site
     empty_site.add("slow", BLOCKING, editable=editable)
     run("call", "wait_on_the_loop", "--yes", *option)
     assert ("blocks the event loop" in caplog.text) is bool(editable or option)
+
+
+TRANSFORMING = """
+from pegboard import hookimpl
+
+@hookimpl
+def pegboard_register_transforms(register):
+    register("short", lambda tools: tools.renamed({"count": "size"}).described({"size": "Tells the size."}))
+"""
+
+
+@pytest.mark.usefixtures("bringing")
+def test_commands_show_and_call_tools_as_plugins_transform_them(run, empty_site):
+    empty_site.add_listed("short", TRANSFORMING)
+    assert run("list", "--names")[1] == "size\n"
+    assert "Tells the size." in run("show", "size")[1]
+    assert run("call", "size", "text=abc")[:2] == (0, "3\n")
+    assert run("call", "count", "text=abc")[0] == 2
+    assert "size: offered" in run("explain", "size")[1]

@@ -604,3 +604,23 @@ class TestServices:
     def test_the_host_provides_and_does_not_add_services(self) -> None:
         with pytest.raises(RegistrationError, match=r"'services' can't be registered by add; use registry.provide"):
             ToolRegistry().add("services", "memory", object())
+
+
+RENAMING = """
+from pegboard import hookimpl
+
+@hookimpl
+def pegboard_register_transforms(register):
+    register("short", lambda tools: tools.renamed({"greet_one": "greet"}))
+"""
+
+
+async def test_a_listed_plugins_tool_is_transformed_before_and_after_its_import(site) -> None:
+    site("one")
+    site("short", RENAMING)
+    await asyncio.to_thread(site.write_manifests)
+    registry = await asyncio.to_thread(pegboard.load)
+    assert [(each.name, each.status) for each in registry.plugins()] == [("one", "listed"), ("short", "listed")]
+    for _ in range(2):
+        assert (await registry.call("greet", {"who": "Ann"})).text == "hello Ann"  # the first imports the plugins
+        assert (await registry.resolve()).names == ("greet",)

@@ -304,3 +304,15 @@ def test_an_untrusted_project_cant_release_a_name(both, config) -> None:
     accept({"tools": {"same": "dist-second"}})
     registry = pegboard.load(config=config)
     assert set(causes(registry, "tools")) == (set() if config.conflicts else {"first"})
+
+
+@LOADING
+async def test_both_tools_of_one_name_are_offered_once_a_transform_renames_one(both, live) -> None:
+    both("tools")
+    registry = await asyncio.to_thread(pegboard.load, live=live)
+    rename = lambda tools: tools.renamed({"same": "other"}) if tools.name == "second" else tools  # noqa: E731
+    with registry.add("transforms", "apart", rename):
+        assert (await registry.resolve()).names == ("other", "same")
+        texts = [(await registry.call(name, {"who": "Ann"})).text for name in ("same", "other")]
+        assert texts == ["first says Ann", "second says Ann"]
+    assert (await registry.resolve()).names == ()

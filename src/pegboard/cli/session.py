@@ -299,7 +299,7 @@ class Session:
             default = None if self.config.where is None else self._read(self.config.where)
         except ExpressionError as error:
             raise ConfigError(str(error), file=_files_of(self.config), key="where") from error
-        if live or self.options.live:
+        if live or self.options.live or self._catalogue.has_transforms:
             return self.run(lambda: self.registry.resolve(context, where=asked))
         return self._static(asked, context, default)
 
@@ -359,11 +359,13 @@ class Session:
 
     @property
     def has_checks(self) -> bool:
-        """Whether a plugin checks the tools of each resolution."""
-        return self._catalogue.has_checks
+        """Whether a plugin checks or transforms the tools of each resolution."""
+        return self._catalogue.has_checks or self._catalogue.has_transforms
 
     def needs_query(self, name: str, *, calls: bool = False) -> bool:
         """Whether toolsets have to be queried for a tool of this name (`calls`: to call it, not only to show it)."""
+        if self._catalogue.has_transforms:
+            return True
         if name in self._catalogue.tools or (not calls and self.owners([name]) is not None):
             return False
         return bool(self._bringing(_TOOLSETS) or self._catalogue.toolsets)
@@ -371,8 +373,10 @@ class Session:
     def to_query(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool]:
         """The toolsets to query for tools of these names: those known to have them, or else any that may.
 
-        None for static tools.
+        None for static tools, and all where tools are transformed.
         """
+        if self._catalogue.has_transforms:
+            return lambda _: True
         owners = set[str]() if self._catalogue.tools.keys() >= {*names} else self.owners(names)
         return (lambda each: may_contain(each, names)) if owners is None else owners
 

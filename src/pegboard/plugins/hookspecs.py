@@ -85,6 +85,24 @@ def pegboard_register_predicates(register: RegisterNamed, settings: Mapping[str,
 
 
 @hookspec
+def pegboard_register_transforms(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
+    """Registers transforms, which change tools before their names are settled. Since 0.3.
+
+    A transform is a plain function that is called once for each source of tools: each toolset, the static tools of each
+    plugin, and those of the host. It gets the source as a toolset with the wrappers as methods, whose `name` is the
+    toolset's, the plugin's or `"host"`, and returns a toolset, such as `tools.renamed({"push": "git_push"})` or what
+    it got. Transforms are applied in the plugins' load order, and then the host's. A plugin's can't bring tools, and
+    can only make a tool's annotations stricter. The tools of a source whose transform fails aren't offered.
+
+    A plugin that implements it is imported to list tools.
+
+    Args:
+        register: Takes a name, which must be free, and a transform.
+        settings: The plugin's settings.
+    """
+
+
+@hookspec
 def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
     """Registers request processors, which turn a model request into the next. Since 0.1.
 

@@ -348,13 +348,15 @@ class PluginManager:
     def list_plugins(self, known: Iterable[tuple[FoundPlugin, PluginManifest]]) -> None:
         """Registers plugins by their manifests, all in one change; none of their code is imported."""
         tools: list[Tool] = []
+        held: list[Tool] = []
         records: dict[str, PluginRecord] = {}
         problems: list[Problem] = []
         published: dict[str, PublishedTools] = {}
         expected = [(self._new(found.origin, found.load), found, manifest) for found, manifest in known]
         brought = [self._list(plugin, manifest) for plugin, _, manifest in expected]
         for (plugin, found, manifest), own in zip(expected, brought, strict=True):
-            tools += self._own("tools", own, plugin.origin)
+            for tool in own:
+                (tools if self._gets(tool) else held).append(tool)
             problems += _problems(plugin, (*manifest.faults, *map(side_effect_problem, manifest.notes)))
             offers = frozenset(offer for offer in manifest.offers if self.owners.has(*offer, plugin.origin))
             record = _record(plugin, "listed", manifest.hooks, own, manifest.faults)
@@ -364,8 +366,10 @@ class PluginManager:
 
         def add_listing(catalogue: Catalogue) -> Catalogue:
             after, _ = self._without_conflicts(catalogue).with_tools(tools, self.config.conflicts or "keep")
-            return after.with_problems(*problems).evolve(
-                plugins={**after.plugins, **records}, published={**after.published, **published}
+            return (
+                after.holding_back(held)
+                .with_problems(*problems)
+                .evolve(plugins={**after.plugins, **records}, published={**after.published, **published})
             )
 
         self.registry.contributions.change(add_listing)
@@ -381,9 +385,9 @@ class PluginManager:
                 self.owners.add(kind, names, origin)
             self.owners.add("commands", getattr(brought, "commands", ()), origin)  # only a manifest names them
 
-    def _own(self, kind: str, things: Iterable[Any], origin: Origin) -> list[Any]:
-        """Those of a plugin's things whose names it gets."""
-        return [thing for thing in things if self.owners.has(kind, thing.name, origin)]
+    def _gets(self, tool: Tool) -> bool:
+        """Whether a plugin's tool gets its name."""
+        return self.owners.has("tools", tool.name, tool.origin)
 
     def _without_conflicts(self, catalogue: Catalogue) -> Catalogue:
         conflicts = (conflict for conflict in self.owners.conflicts() if conflict.kind != "plugins")
@@ -521,12 +525,14 @@ class PluginManager:
         def register(catalogue: Catalogue) -> Catalogue:
             catalogue = self._without_conflicts(catalogue)
             if listed is None:
-                own = self._own("tools", plugin.live.values(), origin)
+                own = filter(self._gets, plugin.live.values())
                 catalogue, _ = catalogue.with_tools(own, self.config.conflicts or "keep")
+                catalogue = catalogue.holding_back(each for each in plugin.live.values() if not self._gets(each))
             else:
                 pairs = {id(tool): plugin.live[name] for name, tool in listed.items() if name in plugin.live}
                 catalogue = catalogue.with_replaced(pairs)
-            catalogue = catalogue.with_toolsets(self._own("toolsets", plugin.toolsets, origin))
+            toolsets = [each for each in plugin.toolsets if self.owners.has("toolsets", each.name, origin)]
+            catalogue = catalogue.with_toolsets(toolsets)
             causes = list(faults)
             for kind, things in plugin.extras.items():
                 for name in (name for name in things if self.owners.has(kind, name, origin)):

@@ -144,7 +144,7 @@ def without(catalogue: Catalogue, conflict: NameConflict) -> Catalogue:
     if conflict.kind == "tools":
         tool = catalogue.tools.get(conflict.name)
         if tool is not None and tool.origin.distribution in losing:
-            catalogue = catalogue.without_tools([tool])
+            catalogue = catalogue.without_tools([tool]).holding_back([tool])
     elif conflict.kind == "toolsets":
         named: list[Any] = [toolset for toolset in catalogue.toolsets if toolset.name == conflict.name]
         catalogue = catalogue.without_toolsets([each for each in named if each.origin.distribution in losing])

@@ -123,6 +123,7 @@ class Tool:
         former_permissions: The permissions that it declared before: rules for them that deny or ask apply, too.
         own_names: Argument name for the model -> the tool's own name, if a `Reshape` has renamed it.
         presets: Argument, by the tool's own name -> JSON text of the value that a `Reshape` fixes or gives by default.
+        untransformed: The tool that a plugin's transform is given, while it is transformed; else `None`.
     """
 
     spec: ToolSpec
@@ -144,6 +145,7 @@ class Tool:
     former_permissions: tuple[str, ...] = ()
     own_names: Mapping[str, str] = field(factory=dict[str, str], repr=False)
     presets: Mapping[str, JsonText] = field(factory=dict[str, JsonText], repr=False)
+    untransformed: Tool | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:

@@ -7,6 +7,7 @@ from pegboard.lazy import lazy_names
 _NAMES = {
     "resolve": "FOUND_TOOLS SEARCHES found_names resolve_tools",
     "toolset": "ToolMapper ToolsetResult check_tool_schemas error_text identity_of",
+    "transforms": "ToolTransform",
     "wrappers": "CachedToolset",
 }
 """Module -> its public names, imported at first use; scripts/public_types.py generates `__init__.pyi` from it."""

@@ -13,4 +13,5 @@ from pegboard.toolsets.toolset import (
     error_text as error_text,
     identity_of as identity_of,
 )
+from pegboard.toolsets.transforms import ToolTransform as ToolTransform
 from pegboard.toolsets.wrappers import CachedToolset as CachedToolset

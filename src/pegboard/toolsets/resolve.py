@@ -1,4 +1,4 @@
-"""Resolution: static and toolsets' tools -> names -> checks -> predicates -> active -> order -> `ResolvedTools`.
+"""Resolution: tools -> transforms -> names -> checks -> predicates -> active -> order -> `ResolvedTools`.
 
 Each step is a plain function over frozen values; only querying toolsets is async, and only that needs asyncio. Name
 conflicts come before predicates: a tool that is filtered out keeps its name, so that no other can take it.
@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from itertools import islice
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 from attrs import field
@@ -42,6 +42,9 @@ from pegboard.toolsets.toolset import (
     unknown_names,
 )
 from pegboard.typing import frozen
+
+if TYPE_CHECKING:
+    from pegboard.toolsets.transforms import Transforms
 
 
 @frozen
@@ -373,9 +376,10 @@ _listed: Final = ToolMapper(lambda tool: tool.with_spec(deferred=False))
 
 
 def _are_conflicting(one: Tool, other: Tool) -> bool:
-    """Whether they come from toolsets of two distributions' plugins."""
+    """Whether two distributions' plugins bring them, both in toolsets or both static, which only transforms cause."""
     distributions = {one.origin.distribution, other.origin.distribution}
-    return len(distributions) > 1 and None not in distributions and bool(one.origin.toolset and other.origin.toolset)
+    are_alike = bool(one.origin.toolset) == bool(other.origin.toolset)
+    return len(distributions) > 1 and None not in distributions and are_alike
 
 
 OnToolsetError: TypeAlias = Literal["skip", "fail"]
@@ -394,6 +398,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     on_toolset_error: OnToolsetError = "skip",
     toolset_timeout: float = 30.0,
     predicate_timeout: float = PREDICATE_SECONDS,
+    transforms: Transforms | None = None,
     check: Callable[[ResolvedTools], Awaitable[ResolvedTools]] | None = None,
 ) -> ResolvedTools:
     """The tools that this context may be offered now.
@@ -412,20 +417,25 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         on_toolset_error: `"skip"` leaves out the tools of a toolset that fails; `"fail"` raises.
         toolset_timeout: Seconds that toolsets have for their answer.
         predicate_timeout: Seconds that the functions of both predicates have together for their answers.
+        transforms: Change the tools before name conflicts are resolved, those of `static`, too: a catalogue's.
         check: Leaves tools out, before the predicates are evaluated.
 
     Raises:
         ToolsetError: A toolset failed, or gave something wrong, and `on_toolset_error` is `"fail"`.
     """
+    owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
+    sources: list[Any] = owned
     offers: list[ToolsetResult] = []
-    if toolsets:
-        owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
+    if transforms is not None:
+        static, sources = (), [*transforms.static, *owned]
+        offers, conflicting = await transforms.ask(owned, context, toolset_timeout)
+    elif owned:
         offers = await ask_all(owned, context, toolset_timeout)
     if on_toolset_error == "fail":
-        for toolset, offer in zip(toolsets, offers, strict=True):
-            for problem in (each for each in offer.problems if not each.note):
-                raise ToolsetError(_name_of(toolset, problem), problem.cause) from problem.error
+        _raise_first(sources, offers)
     resolved = resolve_names(static, offers, conflicting, context)
+    if transforms is not None:  # they may depend on the context
+        resolved = attrs.evolve(resolved, trace=attrs.evolve(resolved.trace, reads_context=True))
     if toolsets:
         resolved = attrs.evolve(resolved, toolsets=tuple(toolsets))
     if check is not None:
@@ -436,6 +446,13 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
             answer = await filter_tools(resolved.tools, predicate, context, deadline - time.monotonic())
             resolved = _filtered(resolved, step, predicate, *answer)
     return _finished(resolved, active, order)
+
+
+def _raise_first(sources: Iterable[Toolset], offers: Iterable[ToolsetResult]) -> None:
+    """Raises a `ToolsetError` for the first problem that isn't a note."""
+    for source, offer in zip(sources, offers, strict=True):
+        for problem in (each for each in offer.problems if not each.note):
+            raise ToolsetError(_name_of(source, problem), problem.cause) from problem.error
 
 
 def _name_of(toolset: Toolset, problem: Problem) -> str:

@@ -1,4 +1,4 @@
-"""Wrappers of a toolset: filtered, prefixed, renamed, annotated, approval, prepared, cached, reshaped; as methods."""
+"""Wrappers of a toolset: filtered, prefixed, renamed, described, annotated, prepared, cached, reshaped; as methods."""
 
 from __future__ import annotations
 
@@ -114,6 +114,19 @@ class ToolsetBase(ABC):
             return tool.with_spec(name=names[tool.name]) if tool.name in names else tool
 
         return _WrappedToolset(self, Step("renamed", change, rename=lambda name: names.get(name, name), names=names))
+
+    def described(self, descriptions: Mapping[str, str]) -> _WrappedToolset:
+        """Some tools with other descriptions: name -> description; a name that no tool has had is noted as a problem.
+
+        Raises:
+            DefinitionError: A description isn't valid.
+        """
+        descriptions = dict(descriptions)
+
+        def describe(tool: Tool) -> Tool:
+            return tool.with_spec(description=descriptions[tool.name]) if tool.name in descriptions else tool
+
+        return _WrappedToolset(self, Step("described", describe, names=descriptions))
 
     def prepared(self, prepare: Prepare) -> _WrappedToolset:
         """The tools that `prepare(context, tools)` returns for each context; plain or async.

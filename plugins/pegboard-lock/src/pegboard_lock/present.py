@@ -51,11 +51,11 @@ def find_live(session: Session) -> Found:
     registry = session.registry
 
     async def resolve() -> ResolvedTools:
-        for load in registry.contributions.unloaded("register_toolsets"):
+        for load in registry.contributions.unloaded("register_toolsets", "register_transforms"):
             await run_in_thread(load)
         catalogue = registry.contributions.catalogue
         limit = registry.limits.toolset_timeout
-        own: Any = {"conflicting": catalogue.conflicting, "toolset_timeout": limit}
+        own: Any = {"conflicting": catalogue.conflicting, "toolset_timeout": limit, "transforms": catalogue.transforms}
         return await resolve_tools(catalogue.ordered, catalogue.toolsets, **own)
 
     resolved = session.run(resolve)
@@ -75,6 +75,7 @@ def find_for(session: Session, lock: Lock) -> Found:
     found = find_static(session)
     toolsets = {entry["toolset"] for entry in lock.tools.values()} | lock.toolsets.keys()
     needs_query = bool(found.unqueried) and bool(toolsets - {None} - found.present.toolsets)
+    needs_query = needs_query or session.registry.contributions.catalogue.has_transforms
     return find_live(session) if session.options.live or needs_query else found
 
 
