@@ -8,10 +8,12 @@ import json
 import pytest
 
 import pegboard
-from pegboard import ToolRegistry, hookimpl, register_plugin
+from pegboard import Always, Permissions, ReadonlyContext, ToolRegistry, hookimpl, register_plugin
+from pegboard.approval import MemoryGrants
 from pegboard.config import Config
 from pegboard.errors import HIDDEN
 from pegboard.execution import ExecutionResponse
+from pegboard.permissions import Rule
 
 REMOTE = """
 import pegboard
@@ -189,3 +191,24 @@ def test_an_executor_of_a_plugin_that_is_unloaded_is_closed_and_made_again_by_th
 
     assert asyncio.run(main()) == ["number 0", "number 0", "number 1", "number 1"]
     assert closed == made
+
+
+async def test_a_tool_that_is_placed_elsewhere_asks_again(site) -> None:
+    """A grant is bound to where a call runs."""
+    site("remote", REMOTE)
+    grants, asked = MemoryGrants(), []
+
+    async def approve(request, context):
+        asked.append(request.call.name)
+        return Always()
+
+    for executors, tools in (
+        ({}, {}),
+        ({}, {}),
+        ({"eu": {"kind": "far", "address": "here"}}, {"greet": {"executor": "eu"}}),
+    ):
+        config = Config(tools=tools, executors=executors)
+        one = await asyncio.to_thread(pegboard.load, config=config, grants=grants)
+        one.permissions, one.approver = Permissions([Rule("greet", "*", "ask")]), approve
+        text = (await one.call("greet", {}, ReadonlyContext(user="ann", session="s1"))).text
+    assert (asked, text) == (["greet", "greet"], "here greet None")

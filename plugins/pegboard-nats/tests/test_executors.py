@@ -6,6 +6,7 @@ import asyncio
 import gc
 from contextlib import asynccontextmanager, suppress
 
+import attrs
 import nats
 import pytest
 from nats.js.errors import NotFoundError
@@ -94,6 +95,22 @@ async def test_status_lists_workers_with_what_they_run_and_what_waits(kind, serv
         assert status.queues == {"default": 1}
         endless.cancel()
         assert (await waiting).structured_content == {"result": 3}
+
+
+async def test_status_lists_running_calls_of_other_sessions_with_equal_ids(server, serving, tmp_path):
+    executor = NatsExecutor(server.settings(prefix="equal-ids", wait=PATIENCE))
+    async with serving(NatsExecutor(executor.settings), worker(max_concurrency=2)), calling(executor) as registry:
+        calls = []
+        for session in ("s1", "s2"):
+            file, context = tmp_path / session, attrs.evolve(ANN, session=session)
+            endless = registry.call("check_endless", {"file": str(file)}, context, call_id="toolu_1")
+            calls.append(asyncio.create_task(endless))
+            await until_there(file)
+        (found,) = (await executor.status()).workers
+        assert [*found.running.values()] == ["check_endless"] * 2
+        assert all(name.startswith("toolu_1") for name in found.running)
+        for call in calls:
+            call.cancel()
 
 
 async def test_a_worker_that_has_too_much_to_do_refuses_what_has_waited_too_long(server, serving, tmp_path):

@@ -19,8 +19,10 @@ _MOST_WORKERS: Final = 10_000
 
 def report_of(worker: Worker, taken: int) -> bytes:
     """What a worker tells of itself: it has taken so many calls, of which it runs some."""
-    calls = worker.running.items()
-    running = {request.call_id or request.key or f"{number}": request.tool for number, request in calls}
+    calls, running = worker.running.items(), dict[str, str]()
+    for number, request in calls:
+        name = request.call_id or request.key or f"{number}"
+        running[f"{name} ({number})" if name in running else name] = request.tool  # ids of other sessions may be equal
     info = WorkerInfo(name=worker.name, queue=worker.queue, max_concurrency=worker.max_concurrency, running=running)
     return json.dumps({"worker": info.to_json(), "waiting": taken - len(calls)}).encode()
 
