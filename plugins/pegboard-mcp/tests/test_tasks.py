@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import asynccontextmanager
 from typing import Literal
 
@@ -14,8 +15,10 @@ from mcp_types import CallToolResult, Request, RequestParams, Result
 from pydantic import ConfigDict
 
 from pegboard import ToolContext, ToolRegistry, tool
+from pegboard.backends import OperationStore
 from pegboard_mcp import ToolServer
 from pegboard_mcp.serving.access import HttpSettings
+from sqlite_backends import SqliteOperations
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
@@ -158,3 +161,31 @@ async def test_a_users_task_is_unknown_to_other_users(registry, serving, connect
         assert "There is no operation" in theirs.content[0].text
         registry.operations.complete(operation.id, "it has arrived")
         assert (await asyncio.wait_for(call, 60)).content[0].text == "it has arrived"
+
+
+class SlowOperations(SqliteOperations):
+    """A store that notes the threads in which it is used."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.threads = set()
+
+    def finish(self, name, data):
+        self.threads.add(threading.current_thread())
+        return super().finish(name, data)
+
+    def take(self, *arguments):
+        self.threads.add(threading.current_thread())
+        return super().take(*arguments)
+
+
+async def test_a_task_whose_operation_other_processes_share_does_not_block_the_server(registry, tmp_path):
+    store, extension = SlowOperations(tmp_path / "operations.db"), TakesTasks()
+    registry.provide(OperationStore, store)
+    async with in_process(registry, extensions=[extension]) as client:
+        call = asyncio.create_task(client.call_tool("order", {"item": "tea"}))
+        await asyncio.wait_for(extension.polled.wait(), 60)
+        await ask(client, "cancel", extension.task.taskId)
+        assert (await asyncio.wait_for(call, 60)).is_error
+    assert store.threads
+    assert threading.current_thread() not in store.threads

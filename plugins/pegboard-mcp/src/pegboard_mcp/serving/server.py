@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from itertools import count
@@ -213,12 +213,12 @@ class ToolServer:
         """Registers a client with a session, which is notified of changes without a subscription."""
         self._clients.add(connection_of(request))
 
-    def _of_task(self, work: Callable[[Session, str], JsonObject]) -> Callable[[Request, TaskParams], Any]:
+    def _of_task(self, work: Callable[[Session, str], Awaitable[JsonObject]]) -> Callable[[Request, TaskParams], Any]:
         """The request handler of a method of tasks, with the request's session."""
 
         async def handle(request: Request, params: TaskParams) -> JsonObject:
             session, _ = self._sessions.of(request)
-            return work(session, params.taskId)
+            return await work(session, params.taskId)
 
         return handle
 

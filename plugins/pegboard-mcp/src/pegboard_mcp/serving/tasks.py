@@ -16,6 +16,7 @@ from mcp_types import INVALID_PARAMS, RequestParams
 
 from pegboard import ResolvedTools, Tool, ToolRegistry, ToolResult
 from pegboard.errors import OperationError, ToolError
+from pegboard.threads import run_in_thread
 from pegboard.typing import JsonObject
 from pegboard_mcp.serving.content import result_json
 from pegboard_mcp.serving.sessions import Request, Session, forget_oldest
@@ -99,38 +100,38 @@ class Tasks:
             self._tasks.popitem(last=False)
         return {"resultType": "task", **task.to_json()}
 
-    def get(self, session: Session, id_: str) -> JsonObject:
+    async def get(self, session: Session, id_: str) -> JsonObject:
         """A task's state, with its result once there is one.
 
         Raises:
             MCPError: The session has no task of this id.
         """
         task = self._of(session, id_)
-        self._look(task)
+        await self._look(task)
         data = {"resultType": "complete", **task.to_json()}
         if task.result is not None and not task.is_cancelled:
             data["result"] = result_json(task.result, any_structure=True)
         return data
 
-    def cancel(self, session: Session, id_: str) -> JsonObject:
+    async def cancel(self, session: Session, id_: str) -> JsonObject:
         """Cancels a task that waits for a later result; one that runs in this process isn't stopped.
 
         Raises:
             MCPError: The session has no task of this id.
         """
         task = self._of(session, id_)
-        self._look(task)
+        await self._look(task)
         if task.result is None:
             try:
                 aborted = ToolResult.error("aborted", "The client has cancelled it.")
-                self._registry.operations.complete(task.operation, aborted)
+                await run_in_thread(self._registry.operations.complete, task.operation, aborted)
             except OperationError:
                 return {"resultType": "complete"}  # its own work sets the result
-            self._look(task)
+            await self._look(task)
             task.is_cancelled = True
         return {"resultType": "complete"}
 
-    def update(self, session: Session, id_: str) -> JsonObject:
+    async def update(self, session: Session, id_: str) -> JsonObject:
         """Accepts input for a task, which none of ours uses.
 
         Raises:
@@ -155,7 +156,7 @@ class Tasks:
             task = next((each for each in mine if session.is_of(each.session)), None)
             if task is None:
                 raise ToolError(f"There is no operation {operation}. Use the operation id in the pending result.")
-            self._look(task)
+            await self._look(task)
             return task.result or ToolResult([f"Operation {operation} is still pending."])  # pyright: ignore[reportArgumentType]  converted
 
         properties = {"operation": {"type": "string", "description": "The operation id in the pending result."}}
@@ -169,11 +170,15 @@ class Tasks:
             raise MCPError(INVALID_PARAMS, "Unknown task")
         return task
 
-    def _look(self, task: Task) -> None:
-        """Stores the result, once there is one."""
-        if task.result is None:
+    async def _look(self, task: Task) -> None:
+        """Stores the result, once there is one; off the event loop, as processes may share a store of operations."""
+
+        def take() -> None:  # even if the request is cancelled meanwhile, so that no result is lost
             for completion in self._registry.operations.take(task.session.name, {task.call_id}):
                 task.result, task.changed = completion.result, datetime.now(UTC)
+
+        if task.result is None:
+            await run_in_thread(take)
 
     @staticmethod
     def _is_over(task: Task) -> bool:
