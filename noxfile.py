@@ -220,7 +220,7 @@ def docs(session: nox.Session) -> None:
     install_checkout(session, "test", "docs")
     pages = ("README.md", "docs", *(str(plugin / "README.md") for plugin in PLUGINS))
     session.run("pytest", "-p", "code_blocks", *pages, env={"PYTHONPATH": "docs"})
-    session.run("zensical", "build", "--clean", silent=True)
+    session.run("zensical", "build", "--clean", "--strict", silent=True)
 
 
 @nox.session

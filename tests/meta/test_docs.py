@@ -34,6 +34,8 @@ from pegboard.toolsets.predicates import FLAGS, KEYS
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+DECISIONS = "explanation/decisions"
+RECORDS = [page for page in PAGES if re.match(rf"{DECISIONS}/\d", page)]
 BLOCK = re.compile(r"^```.*?^```|<!--.*?-->", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -62,9 +64,25 @@ def cells(row: str) -> list[str]:
 
 
 def test_the_nav_has_every_page_once() -> None:
-    """mkdocs.yml is read as text, so that the tests need no YAML."""
+    """Decision records are in their index instead. mkdocs.yml is read as text, so that the tests need no YAML."""
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    assert sorted(re.findall(r"(\S+\.md)$", nav, flags=re.MULTILINE)) == PAGES
+    assert sorted(re.findall(r"(\S+\.md)$", nav, flags=re.MULTILINE)) == [page for page in PAGES if page not in RECORDS]
+
+
+def test_the_index_of_decisions_has_every_record_once_in_order() -> None:
+    """By its number, which is the file's and the title's too."""
+    rows = re.findall(r"^\| \[(\d+)\. [^\]]+\]\((\S+)\) \| \S.*\. \|$", text_of(f"{DECISIONS}/index.md"), re.MULTILINE)
+    assert [f"{DECISIONS}/{file}" for _, file in rows] == RECORDS
+    for number, (shown, file) in enumerate(rows, 1):
+        assert (shown, file[:4]) == (str(number), f"{number:04}")
+        assert text_of(f"{DECISIONS}/{file}").startswith(f"# {number}. ")
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_record_says_what_was_rejected_and_what_would_change_it(record: str) -> None:
+    """In sections of their own, the latter at the end."""
+    sections = re.findall(r"^## (.+)$", text_of(record), re.MULTILINE)
+    assert sections[-2:] == ["Rejected", "What would change this"]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -86,7 +104,7 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in found}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("explanation/decisions/")])
+@pytest.mark.parametrize("page", PAGES)
 def test_a_paragraph_has_one_sentence_a_line(page: str) -> None:
     """Tables and lists may have more."""
     for line in prose_of(page).splitlines():
