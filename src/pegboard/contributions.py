@@ -143,7 +143,8 @@ class Contributions:
         checked("permissions", permissions, OfRules)
         self._checked_permissions = permissions
         hooks = (each.hooks for each in catalogue.plugins.values())  # maybe not loaded yet
-        complete = not (any("pegboard_register_toolsets" in each for each in hooks) or catalogue.toolsets)
+        has_others = catalogue.toolsets or any("pegboard_register_toolsets" in each for each in hooks)
+        complete = not (has_others or catalogue.has_transforms)
         for problem in rule_problems(permissions, catalogue.tools.values(), complete=complete):
             operator_log().warning("%s", problem)
 

@@ -605,3 +605,38 @@ def test_commands_show_and_call_tools_as_plugins_transform_them(run, empty_site)
     assert run("call", "size", "text=abc")[:2] == (0, "3\n")
     assert run("call", "count", "text=abc")[0] == 2
     assert "size: offered" in run("explain", "size")[1]
+
+
+REMOTE = (
+    TRANSFORMING
+    + """
+import os
+from pegboard import Tool, ToolSpec
+
+class Remote:
+    name = "remote"
+
+    async def tools(self, context):
+        return [Tool(ToolSpec(name)) for name in os.environ["REMOTE_TOOLS"].split()]
+
+@hookimpl
+def pegboard_register_toolsets(register):
+    register(Remote())
+"""
+)
+
+
+@pytest.mark.usefixtures("bringing")
+def test_a_listing_queries_toolsets_each_time_where_a_plugin_transforms_tools(run, empty_site, monkeypatch):
+    empty_site.add_listed("short", REMOTE)
+    for names in ("push", "pull push"):
+        monkeypatch.setenv("REMOTE_TOOLS", names)
+        assert run("list", "--names") == (0, "\n".join([*names.split(), "size\n"]), "")
+        assert answer(["list"]) is None
+        assert not run("list")[2]
+
+
+def test_rules_for_new_names_are_not_reported_where_a_plugin_transforms_tools(run, empty_site, tmp_path):
+    empty_site.add_listed("short", TRANSFORMING)
+    rules = write(tmp_path / "rules.toml", 'ask = ["size"]')
+    assert "size" not in run("doctor", "--rules", str(rules))[1]

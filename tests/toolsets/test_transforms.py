@@ -180,6 +180,14 @@ async def test_rules_for_the_old_name_still_hold(action):
     assert (await registry.decide("find", {"words": "pegs"}, ANN)).action == action
 
 
+async def test_a_rule_for_the_new_name_holds_and_is_not_reported_as_unknown(caplog):
+    registry = ToolRegistry(permissions=Permissions([Rule("find", "*", "ask")]))
+    registry.register(search)
+    registry.add("transforms", "x", rename("search", "find"))
+    assert (await registry.decide("find", {"words": "pegs"}, ANN)).action == "ask"
+    assert not caplog.text
+
+
 async def test_a_grant_for_the_old_name_allows_nothing_under_the_new():
     asked = []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from installed import write
+from installed import install, write
 from json_page import faults
 from pegboard.cli.main import main
 from pegboard.testing import discover
@@ -206,3 +206,22 @@ def test_a_drifted_function_isnt_called(run):
     assert code == 2
     assert "'double' isn't offered here: lock: wording" in err
     assert "- lock: wording" in run("explain", "double")[1]
+
+
+TRANSFORMING = """
+from pegboard import hookimpl
+
+@hookimpl
+def pegboard_register_transforms(register):
+    register("short", lambda tools: tools.renamed({"double": "twice"}))
+"""
+
+
+def test_tools_are_locked_and_verified_as_a_plugin_transforms_them(run, tmp_path, monkeypatch):
+    write(tmp_path / "site" / "short_tools.py", TRANSFORMING)
+    install(tmp_path / "site", "pegboard-short", "1.0", "[pegboard]\nshort = short_tools\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    run("lock")
+    assert set(json.loads(_lock())["tools"]) == {"twice", "half"}
+    assert run("verify") == (0, "", "2 tools as locked\n")
+    assert run("call", "twice", "n=2")[:2] == (0, "4\n")

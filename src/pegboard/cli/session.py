@@ -260,7 +260,8 @@ class Session:
         """Suspicious rules, such as those that match no tool, as far as the tools are known."""
         from pegboard.dispatch.permissions.rules_file import rule_problems
 
-        return rule_problems(permissions, self.static_tools(), complete=not self.unqueried())
+        complete = not (self.unqueried() or self._catalogue.has_transforms)
+        return rule_problems(permissions, self.static_tools(), complete=complete)
 
     def where(self, *predicates: Predicate | str | None) -> Predicate | None:
         """The conjunction of these predicates and `-T`; `None` if there are none.
@@ -299,7 +300,7 @@ class Session:
             default = None if self.config.where is None else self._read(self.config.where)
         except ExpressionError as error:
             raise ConfigError(str(error), file=_files_of(self.config), key="where") from error
-        if live or self.options.live or self._catalogue.has_transforms:
+        if live or self.is_live:
             return self.run(lambda: self.registry.resolve(context, where=asked))
         return self._static(asked, context, default)
 
@@ -359,8 +360,13 @@ class Session:
 
     @property
     def has_checks(self) -> bool:
-        """Whether a plugin checks or transforms the tools of each resolution."""
-        return self._catalogue.has_checks or self._catalogue.has_transforms
+        """Whether a plugin checks the tools of each resolution."""
+        return self._catalogue.has_checks
+
+    @property
+    def is_live(self) -> bool:
+        """Whether toolsets are always queried: with `--live`, and where a plugin transforms tools."""
+        return self.options.live or self._catalogue.has_transforms
 
     def needs_query(self, name: str, *, calls: bool = False) -> bool:
         """Whether toolsets have to be queried for a tool of this name (`calls`: to call it, not only to show it)."""
@@ -370,13 +376,13 @@ class Session:
             return False
         return bool(self._bringing(_TOOLSETS) or self._catalogue.toolsets)
 
-    def to_query(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool]:
+    def to_query(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool] | None:
         """The toolsets to query for tools of these names: those known to have them, or else any that may.
 
-        None for static tools, and all where tools are transformed.
+        None of them for static tools, and all (`None`) where tools are transformed.
         """
         if self._catalogue.has_transforms:
-            return lambda _: True
+            return None
         owners = set[str]() if self._catalogue.tools.keys() >= {*names} else self.owners(names)
         return (lambda each: may_contain(each, names)) if owners is None else owners
 

@@ -76,7 +76,7 @@ def lock_command(options: Options, names: tuple[str, ...], *, yes: bool) -> int:
             if names:
                 return _CANT_COMPARE
     comparison = Comparison(lock, file.parent)
-    found = find_live(session) if options.live else find_static(session)
+    found = find_live(session) if session.is_live else find_static(session)
     for failure in found.failures:
         write_note(failure)
     new = _named(comparison, found, names) if names else lock_of(comparison, found.present)

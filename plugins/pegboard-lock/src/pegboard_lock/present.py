@@ -75,8 +75,7 @@ def find_for(session: Session, lock: Lock) -> Found:
     found = find_static(session)
     toolsets = {entry["toolset"] for entry in lock.tools.values()} | lock.toolsets.keys()
     needs_query = bool(found.unqueried) and bool(toolsets - {None} - found.present.toolsets)
-    needs_query = needs_query or session.registry.contributions.catalogue.has_transforms
-    return find_live(session) if session.options.live or needs_query else found
+    return find_live(session) if session.is_live or needs_query else found
 
 
 def lock_of(comparison: Comparison, present: Present) -> Lock:

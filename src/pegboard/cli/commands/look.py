@@ -68,7 +68,7 @@ def open_for_listing(options: Options, *, everything: bool) -> tuple[Session, St
     """A session, and a function that stores the listing of everything as the snapshot that the warm command reads.
 
     The snapshot has the output of `list` and an index for `search`. It is valid for an hour while a plugin is
-    quarantined, and isn't written while settings lack a secret.
+    quarantined, and isn't written while settings lack a secret, or where toolsets have been queried.
     """
     place = environment() if everything and options.is_default else None  # nor if snapshots are disabled
     stamps = None if place is None else Stamps.of_environment()
@@ -79,7 +79,7 @@ def open_for_listing(options: Options, *, everything: bool) -> tuple[Session, St
         plugins = session.registry.plugins()
         if place is None or stamps is None or has_changed or any(map(lacks_secrets, session.config.plugins.values())):
             return
-        if any(plugin.cause == NOT_STARTED for plugin in plugins):
+        if session.is_live or any(plugin.cause == NOT_STARTED for plugin in plugins):
             return
         for published in session.registry.contributions.catalogue.published.values():
             stamps.add_published(published)
@@ -165,7 +165,7 @@ def notices(session: Session, offered: ResolvedTools) -> Iterator[str]:
     yield from map(str, session.config.ignored)
     if not offered.considered:
         yield "no tools are installed: 'registry install PACKAGE' adds some, 'registry new NAME' creates a plugin"
-    if names := [] if session.options.live else session.unqueried():
+    if names := [] if session.is_live else session.unqueried():
         yield f"toolsets of {count_text(len(names), 'plugin')} not queried ({', '.join(names)}): --live queries them"
 
 
