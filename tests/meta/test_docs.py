@@ -69,6 +69,15 @@ def test_the_nav_has_every_page_once() -> None:
     assert sorted(re.findall(r"(\S+\.md)$", nav, flags=re.MULTILINE)) == [page for page in PAGES if page not in RECORDS]
 
 
+def test_the_start_page_groups_the_guides_as_the_nav_does() -> None:
+    """Under the same headings; in another order where one task takes two guides."""
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\n  - How to:\n")[2].partition("\n  - ")[0]
+    parts = re.split(r"^      - (.+):$", nav, flags=re.MULTILINE)[1:]
+    for group, pages in zip(parts[::2], parts[1::2], strict=True):
+        section = text_of("index.md").partition(f"\n## {group}\n")[2].partition("\n## ")[0]
+        assert set(re.findall(r"\S+\.md", pages)) == {target.partition("#")[0] for target in LINK.findall(section)}
+
+
 def test_the_index_of_decisions_has_every_record_once_in_order() -> None:
     """By its number, which is the file's and the title's too."""
     rows = re.findall(r"^\| \[(\d+)\. [^\]]+\]\((\S+)\) \| \S.*\. \|$", text_of(f"{DECISIONS}/index.md"), re.MULTILINE)
