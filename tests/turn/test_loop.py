@@ -574,6 +574,10 @@ class TestTurnCallbacks:
         suspended, _ = turn([ToolCall("by_host", {}, "1")])
         assert resume(suspended, ["Done."], tool_results={"1": "42"}).reports == {"host": {"n": 1}}
 
+    def test_characters_of_a_report_are_counted_as_they_are(self, registry, turn):
+        registry.add_callback("report_turn", nonblocking(lambda: {"a": "\u6f22" * 900_000}))
+        assert len(turn(["Done."])[0].reports["host"]["a"]) == 900_000
+
     @pytest.mark.parametrize("report", [5, {"a": {1, 2}}, {"a": float("nan")}, {"a": "x" * 1_000_001}, {1: 2}])
     def test_a_report_that_is_no_small_json_object_is_only_logged(self, registry, turn, report, caplog):
         registry.add_callback("report_turn", nonblocking(lambda: report))

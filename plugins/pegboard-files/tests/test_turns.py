@@ -213,6 +213,25 @@ def test_a_long_diff_is_left_out(turn, write):
     assert len(report["diff"]) < MAX_TURN_DIFF
 
 
+@pytest.mark.parametrize("line", ["\u6f22" * 90 + "\n", "\x1b[0m" * 20 + "\n"])
+def test_a_report_is_small_enough_as_json_whatever_the_files_hold(turn, write, line):
+    """Beyond a million characters, a turn's report is left out as a whole."""
+    write({"a": "a\n"})
+    report = turn(put("a", line * 2_000), put("b", "b\n"))
+    assert report["files"][1] == {"path": "b", "change": "added"}
+    assert report["diff"].endswith("+b\n")
+    assert ("note" in report["files"][0]) is ("\x1b" in line)
+
+
+def test_very_long_paths_are_listed_in_part(top):
+    call, store = ToolContext(request=ReadonlyContext(user="ann", session="s", invocation="t")), TurnStore()
+    with opened_root(str(top)) as root:
+        names = [f"{number:03}{'/x' * 500}" for number in range(500)]
+        store.record(call, [Change(FileState(root, tuple(name.split("/"))), b"x\n") for name in names])
+    found = diff_of_turn(store, store.find(ANN, "t"), Deadline(0))
+    assert (found.changed, len(found.files)) == (500, MAX_TURN_DIFF // len(names[0]))
+
+
 def test_names_that_are_not_utf8(turn, top, write):
     name = os.fsdecode(b"\xff.txt")
     write({name: "a\n"})

@@ -448,7 +448,7 @@ class Turn:
             try:
                 answer = await chain.ask(link, self.context, outcome)
                 report: dict[str, Any] = {} if answer is None else plain_copy(answer, _DEEPEST_REPORT, [_MOST_REPORTED])
-                if (size := len(json.dumps(report))) > _MOST_REPORTED:
+                if (size := len(json.dumps(report, ensure_ascii=False))) > _MOST_REPORTED:
                     raise ValueError(f"it has {size:,} characters, more than {_MOST_REPORTED:,}")  # noqa: TRY301  as the callback
             except Exception as error:  # noqa: BLE001  a plugin's
                 log_failure(f"the report of {link.owner}", error.__cause__ or error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from attrs import asdict, field, frozen
@@ -12,7 +13,7 @@ from pegboard_files.text import BinaryFileError
 from pegboard_files.turns import FileChange, TurnOfSession, TurnStore
 
 MAX_TURN_DIFF: Final = 200_000
-"""Characters of the diff of a turn."""
+"""Characters of the diff of a turn, as JSON; and of the paths of the files that are listed."""
 
 MAX_LISTED: Final = 1_000
 """Files that are listed of a turn."""
@@ -43,8 +44,8 @@ class TurnDiff:
         changed: The number of files.
         additions: Lines added, in the files with a diff.
         deletions: Lines removed, in the files with a diff.
-        diff: The unified diff of all files, cut after `MAX_TURN_DIFF` characters at the end of a file's diff.
-        files: The files, by path; at most `MAX_LISTED`.
+        diff: The unified diff of all files, without those that would exceed `MAX_TURN_DIFF`.
+        files: The first files, by path, within both limits.
         note: What the diff doesn't cover.
     """
 
@@ -71,20 +72,22 @@ def diff_of_turn(store: TurnStore, turn: TurnOfSession, deadline: Deadline) -> T
     Raises:
         ToolError: The store can't be read.
     """
-    changed = added = removed = length = 0
+    changed = added = removed = length = named = 0
     diffs, files = list[str](), list[ListedChange]()
     for change in store.changes(turn):
         changed += 1
         note = None
         if length < MAX_TURN_DIFF and not deadline.passed:
             diff, note = _diff_of_file(change, deadline)
-            if length + len(diff.text) > MAX_TURN_DIFF:
-                diff, note = Diff(""), f"its diff is too long to be shown: {len(diff.text):,} characters"
+            size = len(json.dumps(diff.text, ensure_ascii=False))
+            if length + size > MAX_TURN_DIFF:
+                diff, size, note = Diff(""), 0, f"its diff is too long to be shown: {len(diff.text):,} characters"
             diffs.append(diff.text)
-            length, added, removed = length + len(diff.text), added + diff.added, removed + diff.removed
+            length, added, removed = length + size, added + diff.added, removed + diff.removed
         else:
             note = "its diff isn't shown: there are too many changes"
-        if len(files) < MAX_LISTED:
+        named += len(change.name)
+        if len(files) < MAX_LISTED and named <= MAX_TURN_DIFF:
             files.append(ListedChange(change.name, change.kind, note))
     return TurnDiff(changed, added, removed, "".join(diffs), files)
 
