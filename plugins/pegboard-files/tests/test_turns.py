@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sqlite3
 import stat
@@ -13,9 +14,9 @@ import pytest
 import pegboard_files
 from pegboard import Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolError, ToolRegistry, run_turn
 from pegboard.testing import ScriptedModel
-from pegboard_files.root import Deadline, opened_root
+from pegboard_files.root import Deadline, OpenRoot, opened_root
 from pegboard_files.turn_diff import MAX_LISTED, MAX_TURN_DIFF, diff_of_turn
-from pegboard_files.turns import TurnStore
+from pegboard_files.turns import TurnStore, Undone
 from pegboard_files.writing import Change, FileState
 
 ANN = ReadonlyContext(user="ann", session="s")
@@ -117,13 +118,43 @@ def test_files_that_somebody_else_has_changed_stay(turn, write, top):
     (top / "gone").write_text("again\n")
     (top / "new").unlink()
     done = undo()
-    assert done.restored == ["a"]
+    assert done.restored == ["a", "new"]  # the other was removed already
     assert {name: "was changed since the turn" in why for name, why in done.refused.items()} == dict.fromkeys(
-        ["b", "gone", "new"], True
+        ["b", "gone"], True
     )
     assert (top / "b").read_text() == "mine\n"
     (top / "b").write_text("B\n")  # as the turn has left it
     assert undo().restored == ["b"]
+
+
+def test_a_file_that_is_as_it_was_before_the_turn_counts_as_restored(turn, write, top):
+    """Such as after an undo that was killed, or if its owner has put it back."""
+    write({"a": "a\n", "b": "b\n"})
+    turn(put("a", "A\n" * 1_000), put("b", "B\n"), undo_bytes=1_000)
+    assert "wasn't kept" in undo().refused["a"]
+    (top / "a").write_text("a\n")
+    assert undo() == Undone(["a"], {})
+
+
+def test_a_file_that_cannot_be_read_is_refused_and_the_others_are_restored(turn, write, top, monkeypatch):
+    """Another user's folder, or a link to another place, stands where the turn has changed files."""
+    write({"a": "a\n", "b": "b\n", "d/a": "a\n", "d/gone": "g\n"})
+    turn(put("a", "A\n"), put("b", "B\n"), put("d/a", "A\n"), patch("*** Delete File: d/gone"))
+    (top / "d").rename(top.parent / "other")
+    (top / "d").symlink_to(top.parent / "other")
+    status = OpenRoot.status
+
+    def forbidden(root, parts):
+        if parts == ("a",):
+            raise PermissionError(errno.EACCES, "")
+        return status(root, parts)
+
+    monkeypatch.setattr(OpenRoot, "status", forbidden)
+    done = undo()
+    assert done.restored == ["b"]
+    assert done.refused["a"] == "'a': Permission denied."
+    assert done.refused.keys() == {"a", "d/a", "d/gone"}
+    assert [path.read_text() for path in (top.parent / "other").iterdir()] == ["A\n"]
 
 
 def test_a_change_by_another_program_during_the_turn_is_not_undone(turn, write, top):

@@ -316,17 +316,22 @@ def _unusable(error: Exception) -> ToolError:
 
 
 def _restore(change: FileChange, deadline: Deadline) -> None:
-    """Makes one file as it was before the turn.
+    """Makes one file as it was before the turn; it may be so already, as after an undo that was killed.
 
     Raises:
         ToolError: It was changed by another program, or its old content wasn't kept, or can't be written.
     """
-    if not change.kept:
-        raise ToolError("its content before the turn wasn't kept: the turn's changes exceed undo_bytes or undo_files.")
-    if change.disturbed:
-        raise ToolError("another program changed it during the turn; restoring it would lose that change.")
     with opened_root(change.root) as root:
         state = read_state(root, change.parts, follow=False)
-        if _digest(state.data, is_link=state.is_link) != change.new_digest:
+        found = _digest(state.data, is_link=state.is_link)
+        if found == change.old_digest:
+            return
+        if not change.kept:
+            raise ToolError(
+                "its content before the turn wasn't kept: the turn's changes exceed undo_bytes or undo_files."
+            )
+        if change.disturbed:
+            raise ToolError("another program changed it during the turn; restoring it would lose that change.")
+        if found != change.new_digest:
             raise ToolError("it was changed since the turn; restoring it would lose that change.")
         commit([Change(state, change.old, mode=change.mode, is_link=change.is_link)], deadline)

@@ -84,7 +84,8 @@ def read_state(root: OpenRoot, parts: Parts, *, follow: bool = True) -> FileStat
         follow: `False`: it may be a link, which is to be changed itself.
 
     Raises:
-        ToolError: It isn't a regular file, is larger than `MAX_EDITED`, may not be changed, or the rules deny it.
+        ToolError: It can't be read, isn't a regular file, is larger than `MAX_EDITED`, may not be changed, or the rules
+            deny it.
     """
     name = root.shown(parts)
     if not parts:
@@ -92,11 +93,12 @@ def read_state(root: OpenRoot, parts: Parts, *, follow: bool = True) -> FileStat
     if any(part.casefold() == ".git" for part in parts):
         raise ToolError(f"{name!r} can't be changed: files in .git are managed by git. Use git instead.")
     root.check_edit(parts)
-    try:
-        status = root.status(parts)
-    except (FileNotFoundError, NotADirectoryError):
-        root.check(parts)
-        return FileState(root, parts)
+    with as_tool_error(name):
+        try:
+            status = root.status(parts)
+        except (FileNotFoundError, NotADirectoryError):
+            root.check(parts)
+            return FileState(root, parts)
     if stat.S_ISLNK(status.st_mode) and not follow:
         root.check_edit(parts[:-1])  # rules follow the link, and so judge its target only
         with as_tool_error(name):
