@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import pegboard_files
-from pegboard import ModelRequest, Permissions, ReadonlyContext, Rule, ToolCall
+from pegboard import ModelRequest, Permissions, ReadonlyContext, Rule, Tool, ToolCall
 from pegboard.cli import Options, Status, open_session
 from pegboard.testing import ScriptedModel
 from pegboard_chat import turns
@@ -31,7 +31,10 @@ def top(tmp_path, registry):
 
 @pytest.fixture
 def talk(registry, capsys, tmp_path):
-    """Runs a chat, saved in a file, with the model's answers and the user's lines; returns standard error."""
+    """Runs a chat, saved in a file, with the model's answers and the user's lines; returns standard error.
+
+    What the model was asked is added to `asked`: the messages of each request.
+    """
 
     class Lines:
         def __init__(self, lines):
@@ -42,16 +45,20 @@ def talk(registry, capsys, tmp_path):
                 raise EOFError
             return self.lines.pop(0)
 
-        ask = None
+        async def ask(self, question):
+            return await self.read_line()
 
-    def talk(model, *lines, name="talk.json"):
+    def talk(model, *lines, name="talk.json", asked=None):
         saved = read_conversation(file := str(tmp_path / name))
         model = ScriptedModel(model)
         context = ReadonlyContext(session=saved.session)
         request = ModelRequest(saved.messages)
-        conversation = Conversation(model, registry, request, context, {}, ChatRenderer(Status()), file)
+        show = ChatRenderer(Status())
+        conversation = Conversation(model, registry, request, context, {}, show, file, saved.suspended)
         asyncio.run(InteractiveChat(conversation, open_session(Options()), Lines(lines), asks=False).run())
         model.close()
+        if asked is not None:
+            asked += (each.messages for each in model.requests)
         return capsys.readouterr().err
 
     return talk
@@ -72,6 +79,38 @@ def test_also_after_a_restart(talk, top):
     assert "+A\n" in talk([], "/diff")
     talk([], "/undo")
     assert (top / "a").read_text() == "a\n"
+
+
+UNDONE = 'The user has undone your changes of "a": these files are as they were before.'
+
+
+def test_the_model_is_told_what_was_undone_and_has_to_read_it_again(talk, top):
+    edit, asked = ToolCall("edit_file", {"path": "a", "old_string": "a", "new_string": "b"}, "c2"), []
+    talk([WRITE, "Done.", edit, "Oh."], "Go", "/undo", "Go on", asked=asked)
+    told, said = asked[2][-2:]
+    assert (told.role, told.text, said.role, said.text) == ("system", UNDONE, "user", "Go on")
+    assert asked[3][-1].results[0].result.text.startswith("'a' was changed since it was read.")
+
+
+def test_the_model_is_also_told_after_a_restart_but_only_what_was_undone(talk, top):
+    asked = []
+    talk([WRITE, "Done."], "Go")
+    (top / "a").write_text("mine\n")
+    talk([], "/undo")
+    (top / "a").write_text("A\n")
+    talk([], "/undo")
+    talk(["Fine."], "Go on", asked=asked)
+    assert [message.text for message in asked[0] if message.role == "system"] == [UNDONE]
+
+
+def test_the_model_is_told_in_a_turn_that_waited_meanwhile(talk, top, registry):
+    registry.register(Tool.from_schema("where_am_i", None, description="The user's city."))
+    asked, call = [], ToolCall("where_am_i", {}, "c2")
+    talk([[WRITE, call]], "Go", "")
+    talk([], "", "/undo")
+    talk(["Fine."], "Oslo", asked=asked)
+    assert [(message.role, message.text) for message in asked[0][-1:]] == [("system", UNDONE)]
+    assert asked[0][-2].results[-1].result.text == "Oslo"
 
 
 def test_files_that_others_have_changed_are_named(talk, top):

@@ -156,6 +156,18 @@ class Conversation:
         )
         return await self._run(turn)
 
+    def tell(self, text: str) -> None:
+        """Adds a message of the host, which the model reads next, also in a turn that is suspended now; saves both.
+
+        Raises:
+            click.ClickException: The file can't be written.
+        """
+        message = Message.system(text)
+        self.request = self.request.with_messages(message)
+        if self.suspended is not None:
+            self.suspended = self.suspended.evolve(messages=(*self.suspended.messages, message))
+        self.save()
+
     def save(self) -> None:
         """Writes the conversation to its file, if it has one.
 

@@ -214,8 +214,11 @@ class InteractiveChat:
         write_note(text, is_visible=True)
 
     async def undo(self, rest: str) -> None:
-        """Makes files as they were before a turn."""
-        write_note(await asyncio.to_thread(undo_turn, self.conversation.context, rest), is_visible=True)
+        """Makes files as they were before a turn, and lets the model know."""
+        text, model_note = await asyncio.to_thread(undo_turn, self.conversation.context, rest)
+        write_note(text, is_visible=True)
+        if model_note:
+            self.conversation.tell(model_note)
 
     async def help(self, _rest: str) -> None:
         """Lists the commands."""

@@ -42,10 +42,13 @@ def diff_text(context: ReadonlyContext, number: str) -> str:
     return visible("\n".join([found.diff.removesuffix("\n"), *_cut(noted), end]).strip(), newlines=True)
 
 
-def undo_turn(context: ReadonlyContext, number: str) -> str:
-    """Undoes a turn; returns which files are as they were before it, and why others aren't; safe to print.
+def undo_turn(context: ReadonlyContext, number: str) -> tuple[str, str]:
+    """Undoes a turn.
 
     Arguments and exceptions as of `diff_text`.
+
+    Returns:
+        Which files are as they were before it, and why others aren't, safe to print; and what the model has to know.
     """
     store, turn = _find(context, number)
     from pegboard_files.root import Deadline
@@ -54,7 +57,7 @@ def undo_turn(context: ReadonlyContext, number: str) -> str:
     left = [f"{name} was left as it is: {why}" for name, why in undone.refused.items()]
     end = f"{count_text(len(undone.restored), 'file')} restored, {len(left):,} left as they are"
     done = [f"restored {name}" for name in undone.restored]
-    return visible("\n".join([*_cut(done), *_cut(left), end]), newlines=True)
+    return visible("\n".join([*_cut(done), *_cut(left), end]), newlines=True), undone.model_note
 
 
 def _find(context: ReadonlyContext, number: str) -> tuple[TurnStore, TurnOfSession]:

@@ -21,6 +21,7 @@ from attrs import define, field, frozen
 from pegboard import ReadonlyContext, ToolContext, ToolError
 from pegboard.errors import log_failure
 from pegboard.files import user_folder
+from pegboard.json import list_text
 from pegboard_files.root import Deadline, Parts, opened_root
 from pegboard_files.tools import Settings
 from pegboard_files.writing import Change, commit, read_state
@@ -109,6 +110,13 @@ class Undone:
 
     restored: Sequence[str]
     refused: dict[str, str]
+
+    @property
+    def model_note(self) -> str:
+        """What the model has to know of it, for a message of the host; empty if no file was restored."""
+        if not self.restored:
+            return ""
+        return f"The user has undone your changes of {list_text(self.restored)}: these files are as they were before."
 
 
 @define(eq=False)
