@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pegboard_guard.approvals import FileApprovals
     from pegboard_guard.gate import ModelGate
     from pegboard_guard.journal import Journal, JournalSink
-    from pegboard_guard.journal_file import Broken, Report, encode, time_text, verify, verify_all
+    from pegboard_guard.journal_check import Broken, Report, verify, verify_all
+    from pegboard_guard.journal_file import encode, time_text
 
 __all__ = (
     "Broken",
@@ -53,7 +54,8 @@ _MODULES = {
     "FileApprovals": "approvals",
     "ModelGate": "gate",
     **dict.fromkeys(("Journal", "JournalSink"), "journal"),
-    **dict.fromkeys(("Broken", "Report", "encode", "time_text", "verify", "verify_all"), "journal_file"),
+    **dict.fromkeys(("Broken", "Report", "verify", "verify_all"), "journal_check"),
+    **dict.fromkeys(("encode", "time_text"), "journal_file"),
 }
 """Names that are imported at first use, as the journal loads asyncio and hashlib, and the gate turns."""
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

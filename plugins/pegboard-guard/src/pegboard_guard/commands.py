@@ -12,7 +12,8 @@ import click
 
 from pegboard.cli import json_rows, write
 from pegboard.text import visible
-from pegboard_guard.journal_file import MOST_LINE, Record, Report, decode_or_none, verify_all
+from pegboard_guard.journal_check import Report, verify_all
+from pegboard_guard.journal_file import MOST_LINE, Record, decode_or_none
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SHOWN: Final = ("call", "turn", "session", "user", "agent", "approvedBy", "approved_by")  # the last: journals of 0.1
