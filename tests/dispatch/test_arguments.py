@@ -28,6 +28,7 @@ from pegboard import (
     Rule,
     Tool,
     ToolCall,
+    ToolError,
     ToolRegistry,
     ToolsetFunction,
     tool,
@@ -1297,6 +1298,10 @@ def fail(_):
     raise RuntimeError("secret")
 
 
+def exit_early(_):
+    raise SystemExit
+
+
 def contain_itself(arguments):
     arguments["paths"] = arguments
     return arguments
@@ -1304,14 +1309,23 @@ def contain_itself(arguments):
 
 @pytest.mark.parametrize(
     "prepare_arguments",
-    [fail, lambda _: None, lambda _: "{}", lambda _: {"paths": {1}}, lambda _: {1: 2}, contain_itself],
-    ids=["an error", "nothing", "text", "no JSON", "no text as a key", "a cycle"],
+    [fail, exit_early, lambda _: None, lambda _: "{}", lambda _: {"paths": {1}}, lambda _: {1: 2}, contain_itself],
+    ids=["an error", "an exit", "nothing", "text", "no JSON", "no text as a key", "a cycle"],
 )
 def test_arguments_that_cant_be_prepared_are_invalid_and_nothing_runs(prepare_arguments, make, send):
     result = send(make(never, prepare_arguments=prepare_arguments), {}).result
     assert result.kind == "invalid_arguments"
     assert "secret" not in result.text
     assert ("secret" in f"{result.detail}") is (prepare_arguments is fail)
+
+
+def test_a_preparation_can_say_what_is_wrong(make, send):
+    def prepare_arguments(arguments):
+        raise ToolError("Give path or paths, not both.")
+
+    result = send(make(never, prepare_arguments=prepare_arguments), {}).result
+    assert result.kind == "invalid_arguments"
+    assert ": Give path or paths, not both. Correct them" in result.text
 
 
 def test_a_preparation_that_takes_too_long_ends_the_call(make, send):

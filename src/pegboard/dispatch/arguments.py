@@ -14,7 +14,7 @@ from jiter import from_json
 
 from pegboard.callbacks import may_block
 from pegboard.dispatch.state import CallState
-from pegboard.errors import detail_of
+from pegboard.errors import ToolError, detail_of
 from pegboard.json import (
     MAX_DEPTH,
     MOST_PROBLEMS,
@@ -217,16 +217,15 @@ async def prepare(state: CallState, tool: Tool, function: Preparer, arguments: J
     """
     try:
         given = await _call_author(state, partial(function, arguments), function)
-        return _plain_object(given, state.settings.limits.argument_nodes)
     except LimitExpiredError:
         seconds = state.settings.limits.callback_timeout
         text = f"{tool.name} was not run: preparing its arguments took longer than {seconds:g} s."
         raise CallError("tool_failure", text) from None
-    except CallError:
-        raise
-    except Exception as error:
-        text = f"Invalid arguments for {tool.name}: it can't read them. Correct them and call the tool again."
+    except (Exception, SystemExit) as error:
+        reason = error.text if isinstance(error, ToolError) else "it can't read them."
+        text = f"Invalid arguments for {tool.name}: {reason} Correct them and call the tool again."
         raise CallError("invalid_arguments", text, detail=detail_of(error)) from error
+    return _plain_object(given, state.settings.limits.argument_nodes)
 
 
 # Validate -------------------------------------------------------------------------------------------------------------
