@@ -236,6 +236,20 @@ def test_a_program_that_is_missing_or_does_not_start_is_named(top, caller):
     assert (top / "a").exists()
 
 
+def test_a_check_for_which_there_is_no_thread_does_not_fail_the_change(top, caller, monkeypatch):
+    start = threading.Thread.start
+
+    def refused(thread):
+        if thread.name.startswith("pegboard-program"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    result = caller({"a": SAYS_ITS_PATH})("write_file", path="a", content="a\n")
+    assert result.metadata["checks"][0]["problem"] == "can't be run: can't start new thread"
+    assert (top / "a").read_text() == "a\n"
+
+
 def test_a_file_of_the_project_is_run_or_read_only_if_it_is_trusted(top, caller):
     (top / "pegboard.toml").write_text("")
     (top / "check.sh").write_text('echo "checked $1"\n')

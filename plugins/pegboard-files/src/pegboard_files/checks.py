@@ -250,7 +250,7 @@ class _Checking:
             if problems := command.problems(given):
                 raise ValueError(problems[0])  # noqa: TRY301  as those below
             ran = self._finish(command, words, state.root.place(()))
-        except (OSError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             operator_log().getChild("files").warning("the check %r can't be run: %s", shown, visible(str(error)))
             return CheckRun(state.name, shown, problem=f"can't be run: {visible(str(error))}")
         findings = visible("\n".join(filter(None, map(_decoded, (ran.stdout, ran.stderr)))), newlines=True)
@@ -267,6 +267,7 @@ class _Checking:
 
         Raises:
             OSError: It is missing, or it or a file that it names isn't trusted.
+            RuntimeError: There are too many threads.
             ValueError: An argument has a NUL character.
         """
         from pegboard_commands.command_tools import PLAIN_OUTPUT
