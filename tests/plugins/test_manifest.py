@@ -339,7 +339,10 @@ def test_a_manifest_that_cannot_be_written_is_named(tmp_path):
 CODE = """
 from pegboard import Tool, hookimpl, nonblocking, tool
 
-@tool(instructions="Greet politely.")
+def take_name(arguments):
+    return {"who": arguments["name"]}
+
+@tool(instructions="Greet politely.", prepare_arguments=take_name)
 def greet(who: str) -> str:
     '''Greets.'''
     return f"hello {who}"
@@ -392,6 +395,7 @@ def test_invalid_request_facts_are_refused_with_their_place(data, wrong):
         ({"instructions": 5}, {}),
         ({"instructions": "x" * 200_000}, {"instructions": "x" * _MOST_INSTRUCTIONS}),  # too long, so that it is named
         ({"by_arguments": {"read_only": bool}}, {"may_read_only": True}),
+        ({"prepare_arguments": dict}, {"prepares": True}),
         ({"policy": Policy(max_concurrency=2)}, {}),
         (
             {"policy": Policy(executor="far", queue="gpu", sends=["state.a"], memory_limit=1 << 30, max_concurrency=2)},
@@ -442,6 +446,12 @@ def test_processing_a_request_imports_the_plugin(registry):
     assert "polite_made_up" in sys.modules
     again = asyncio.run(registry.process(ModelRequest("hello")))
     assert again.instructions == made.instructions
+
+
+def test_a_call_whose_arguments_the_plugin_prepares_is_parsed_before_its_import(registry):
+    call = registry.parse({"name": "greet", "arguments": {"name": "Ann"}, "id": "1"})
+    assert (call.error, "polite_made_up" in sys.modules) == (None, False)
+    assert asyncio.run(registry.dispatch([call])).results[0].text == "hello Ann"
 
 
 def test_a_tool_that_no_longer_processes_requests_changes_nothing():

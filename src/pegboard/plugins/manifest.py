@@ -104,6 +104,7 @@ class RequestFacts:
     instructions: str | None = field(default=None, validator=(instance_of(str, type(None)), _check_length))
     # whether some calls of it are read-only, by their arguments
     may_read_only: bool = field(default=False, validator=instance_of(bool))
+    prepares: bool = field(default=False, validator=instance_of(bool))  # whether it prepares the arguments of its calls
     # where its calls run, and within which limits
     policy: Policy = field(default=DEFAULT_POLICY, converter=_policy)
 
@@ -113,14 +114,16 @@ class RequestFacts:
         instructions: object = tool.instructions
         text = instructions[:_MOST_INSTRUCTIONS] if isinstance(instructions, str) and instructions else None
         processes, may_read_only = tool.process_request is not None, "read_only" in tool.by_arguments
-        return cls(bool(tool.offered), processes, text, may_read_only, tool.policy.runs)
+        prepares = tool.prepare_arguments is not None
+        return cls(bool(tool.offered), processes, text, may_read_only, prepares, tool.policy.runs)
 
     def on(self, tool: Tool, late: LateHandler) -> Tool:
         """A listed tool with these facts; if it processes requests, the first request imports its plugin."""
         process = partial(_processed, late) if self.processes else None
         reads = {"read_only": _unknown} if self.may_read_only else {}
+        prepare = _unprepared if self.prepares else None
         facts = {"offered": self.offered, "instructions": self.instructions, "policy": self.policy}
-        return tool.evolve(process_request=process, by_arguments=reads, **facts)
+        return tool.evolve(process_request=process, by_arguments=reads, prepare_arguments=prepare, **facts)
 
     def to_json(self) -> JsonObject:
         """`{"offered": false, "processes": true, "policy": {"timeout": 5.0}, ...}`, without defaults."""
@@ -130,6 +133,11 @@ class RequestFacts:
 
 def _unknown(_arguments: Any) -> None:
     """Whether a call is read-only, which only the tool's code can tell."""
+
+
+def _unprepared(arguments: JsonObject) -> JsonObject:
+    """The arguments of a call, which only the tool's code prepares: each call imports it."""
+    return arguments
 
 
 async def _processed(late: LateHandler, request: Any, context: Any, services: Any) -> Any:
