@@ -165,7 +165,7 @@ def test_a_change_by_another_program_during_the_turn_is_not_undone(turn, write, 
             (top / "a").write_text("mine\n")
 
     report = turn(put("a", "A\n"), ToolCall("read_file", {"path": "a"}), put("a", "AA\n"), between=change)
-    assert report["files"][0]["note"].startswith("another program changed it during the turn")
+    assert report["files"][0]["note"].startswith("during the turn it was also changed by another program")
     assert "during the turn" in undo().refused["a"]
     assert (top / "a").read_text() == "AA\n"
 
@@ -281,6 +281,23 @@ def test_a_damaged_store_fails_no_edit(turn, top, caplog):
     assert "recording a change of files" in caplog.text
     with pytest.raises(ToolError, match="can't be read: file is not a database"):
         TurnStore().turns(ANN)
+
+
+def test_a_file_whose_first_change_was_not_recorded_is_not_undone(turn, write, top):
+    """What was before the second one isn't what was before the turn."""
+    write({"a": "a\n"})
+    path = TurnStore().path
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"no database" * 1_000)
+
+    def mend():
+        if path.read_bytes().startswith(b"no"):
+            path.unlink()
+
+    report = turn(put("a", "A\n"), put("a", "AA\n"), between=mend)
+    assert "couldn't be recorded" in report["files"][0]["note"]
+    assert "couldn't be recorded" in undo().refused["a"]
+    assert (top / "a").read_text() == "AA\n"
 
 
 def test_a_turn_of_ten_thousand_files(top):

@@ -10,7 +10,7 @@ from attrs import asdict, field, frozen
 from pegboard_files.editing import Diff, EditedText, diff_of
 from pegboard_files.root import Deadline
 from pegboard_files.text import BinaryFileError
-from pegboard_files.turns import FileChange, TurnOfSession, TurnStore
+from pegboard_files.turns import DISTURBED, FileChange, TurnOfSession, TurnStore
 
 MAX_TURN_DIFF: Final = 200_000
 """Characters of the diff of a turn, as JSON; and of the paths of the files that are listed."""
@@ -96,7 +96,7 @@ def _diff_of_file(change: FileChange, deadline: Deadline) -> tuple[Diff, str | N
     """The diff of one file, and a note on it."""
     if not change.kept:
         return Diff(""), "its contents weren't kept: the turn's changes exceed undo_bytes or undo_files"
-    note = "another program changed it during the turn: the diff has that change, too" if change.disturbed else None
+    note = f"{DISTURBED}: the diff isn't exact" if change.disturbed else None
     if change.is_link:
         return Diff(""), "it was a link"
     try:

@@ -11,6 +11,7 @@ import os
 import secrets
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -29,6 +30,11 @@ from pegboard_files.writing import Change, commit, read_state
 _DAY: Final = 86_400.0
 _NAMES_ONLY: Final = 200
 """Bytes that a file counts whose contents aren't kept."""
+
+_MOST_MISSED: Final = 1_000
+"""Turns that are remembered for a change that couldn't be recorded."""
+
+DISTURBED: Final = "during the turn it was also changed by another program, or in a way that couldn't be recorded"
 
 _TABLES: Final = (
     "PRAGMA auto_vacuum = FULL",
@@ -55,7 +61,8 @@ class FileChange:
         is_link: Whether it was a link, which the turn has deleted or replaced.
         mode: The permissions that it had, or `None`.
         kept: Whether its contents are kept; if not, `old` and `new` are `None`.
-        disturbed: Whether another program has changed it between two changes of the turn.
+        disturbed: Whether the turn may have begun with another content: another program has changed it between two
+            changes of the turn, or a change couldn't be recorded.
         old_digest: The digest of its bytes before the turn; `None`: there was no file.
         new_digest: That after the turn's last change; `None`: there was no file.
         old: Its bytes before the turn.
@@ -137,6 +144,7 @@ class TurnStore:
     most_files: int = 20_000
     days: float = 30.0
     path: Path = field(factory=lambda: Path(user_folder("state"), "files", "turns-1.sqlite"))
+    _missed: deque[tuple[str, str]] = field(factory=lambda: deque(maxlen=_MOST_MISSED), init=False, repr=False)
 
     @classmethod
     def of(cls, settings: Settings) -> TurnStore:
@@ -154,13 +162,15 @@ class TurnStore:
         """
         if call is None or call.invocation is None:
             return
+        key = owner_of(call), call.invocation
         try:
             with self._work() as connection:
-                turn = _turn_of(connection, owner_of(call), call.invocation)
+                turn = _turn_of(connection, *key)
                 for change in changes:
-                    self._record(connection, turn, change)
+                    self._record(connection, turn, change, is_first=key not in self._missed)
                 self._forget(connection, turn)
         except (sqlite3.Error, OSError) as error:
+            self._missed.append(key)
             log_failure("recording a change of files for its undo", error)
 
     def turns(self, context: ReadonlyContext | ToolContext) -> list[TurnOfSession]:
@@ -217,7 +227,8 @@ class TurnStore:
             raise _unusable(error) from error
         return Undone(restored, refused)
 
-    def _record(self, connection: sqlite3.Connection, turn: int, change: Change) -> None:
+    def _record(self, connection: sqlite3.Connection, turn: int, change: Change, *, is_first: bool) -> None:
+        """Records a change; `is_first` is whether one of a new file is the first of the turn for sure."""
         before, new = change.before, change.data
         old_digest, new_digest = _digest(before.data, is_link=before.is_link), _digest(new)
         place = _key(before.root.places[0], before.parts)
@@ -226,7 +237,7 @@ class TurnStore:
             "WHERE turn = ? AND place = ?",
             (turn, place),
         ).fetchone()
-        kept, disturbed, known = (True, False, 0) if row is None else (row[0], row[1] != old_digest, row[2])
+        kept, disturbed, known = (True, not is_first, 0) if row is None else (row[0], row[1] != old_digest, row[2])
         old_size = len(before.data or b"") if row is None else row[4]
         size = old_size + len(new or b"") + _NAMES_ONLY
         used, files = connection.execute("SELECT bytes, files FROM turns WHERE id = ?", (turn,)).fetchone()
@@ -237,7 +248,7 @@ class TurnStore:
                 f"INSERT INTO changes (turn, place, size, {_COLUMNS}) VALUES ({', '.join('?' * 14)})",  # noqa: S608
                 (
                     *(turn, place, size, before.root.places[0], json.dumps(before.parts), before.name),
-                    *(before.is_link, before.mode, kept, False, old_digest, new_digest),
+                    *(before.is_link, before.mode, kept, disturbed, old_digest, new_digest),
                     *((before.data, new) if kept else (None, None)),
                 ),
             )
@@ -339,7 +350,7 @@ def _restore(change: FileChange, deadline: Deadline) -> None:
                 "its content before the turn wasn't kept: the turn's changes exceed undo_bytes or undo_files."
             )
         if change.disturbed:
-            raise ToolError("another program changed it during the turn; restoring it would lose that change.")
+            raise ToolError(f"{DISTURBED}; restoring it would lose that change.")
         if found != change.new_digest:
             raise ToolError("it was changed since the turn; restoring it would lose that change.")
         commit([Change(state, change.old, mode=change.mode, is_link=change.is_link)], deadline)
