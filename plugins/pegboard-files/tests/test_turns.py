@@ -272,6 +272,14 @@ def test_names_that_are_not_utf8(turn, top, write):
     assert (top / name).read_text() == "a\n"
 
 
+def test_a_root_whose_name_is_not_utf8(turn, top):
+    folder = top / os.fsdecode(b"\xff")
+    folder.mkdir()
+    assert turn(put("a", "A\n"), root=str(folder))["files"] == [{"path": "a", "change": "added"}]
+    assert undo().restored == ["a"]
+    assert not (folder / "a").exists()
+
+
 def test_a_damaged_store_fails_no_edit(turn, top, caplog):
     path = TurnStore().path
     path.parent.mkdir(parents=True)

@@ -12,7 +12,7 @@ import secrets
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from pegboard import ReadonlyContext, ToolContext, ToolError
 from pegboard.errors import log_failure
 from pegboard.files import user_folder
 from pegboard.json import list_text
-from pegboard_files.root import Deadline, Parts, opened_root
+from pegboard_files.root import Deadline, opened_root
 from pegboard_files.tools import Settings
 from pegboard_files.writing import Change, commit, read_state
 
@@ -43,11 +43,11 @@ _TABLES: Final = (
         id INTEGER PRIMARY KEY, owner TEXT, invocation TEXT, time REAL, expires REAL,
         bytes INTEGER DEFAULT 0, files INTEGER DEFAULT 0, UNIQUE (owner, invocation))""",
     """CREATE TABLE changes (
-        turn INTEGER REFERENCES turns ON DELETE CASCADE, place TEXT, root TEXT, parts TEXT, name TEXT, is_link INTEGER,
-        mode INTEGER, kept INTEGER, disturbed INTEGER, old_digest TEXT, new_digest TEXT, size INTEGER,
+        turn INTEGER REFERENCES turns ON DELETE CASCADE, place TEXT, name TEXT, is_link INTEGER, mode INTEGER,
+        kept INTEGER, disturbed INTEGER, old_digest TEXT, new_digest TEXT, size INTEGER,
         old BLOB, new BLOB, PRIMARY KEY (turn, place))""",
 )
-_COLUMNS: Final = "root, parts, name, is_link, mode, kept, disturbed, old_digest, new_digest, old, new"
+_COLUMNS: Final = "place, name, is_link, mode, kept, disturbed, old_digest, new_digest, old, new"
 
 
 @frozen
@@ -55,8 +55,8 @@ class FileChange:
     """The net change of one file in a turn.
 
     Attributes:
-        root: The path of the folder that the tools were confined to.
-        parts: The file's path below it.
+        place: The path of the folder that the tools were confined to, and the parts of the file's path below it, as a
+            JSON list: names that aren't UTF-8 are escaped.
         name: Its path, as shown to the model.
         is_link: Whether it was a link, which the turn has deleted or replaced.
         mode: The permissions that it had, or `None`.
@@ -69,8 +69,7 @@ class FileChange:
         new: Its bytes after the turn's last change.
     """
 
-    root: str
-    parts: Parts = field(converter=lambda text: tuple(json.loads(text)))
+    place: str
     name: str
     is_link: bool = field(converter=bool)
     mode: int | None
@@ -169,7 +168,7 @@ class TurnStore:
                 for change in changes:
                     self._record(connection, turn, change, is_first=key not in self._missed)
                 self._forget(connection, turn)
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:  # the last: a host's id that isn't Unicode
             self._missed.append(key)
             log_failure("recording a change of files for its undo", error)
 
@@ -214,7 +213,7 @@ class TurnStore:
                 deadline.check("Undoing the turn")
                 _restore(change, deadline)
                 restored.append(change.name)
-                done.append(_key(change.root, change.parts))
+                done.append(change.place)
             except ToolError as error:
                 refused[change.name] = error.text
         try:
@@ -231,25 +230,21 @@ class TurnStore:
         """Records a change; `is_first` is whether one of a new file is the first of the turn for sure."""
         before, new = change.before, change.data
         old_digest, new_digest = _digest(before.data, is_link=before.is_link), _digest(new)
-        place = _key(before.root.places[0], before.parts)
-        row = connection.execute(
-            "SELECT kept, new_digest, size, old_digest, coalesce(length(old), 0) FROM changes "
-            "WHERE turn = ? AND place = ?",
-            (turn, place),
-        ).fetchone()
-        kept, disturbed, known = (True, not is_first, 0) if row is None else (row[0], row[1] != old_digest, row[2])
-        old_size = len(before.data or b"") if row is None else row[4]
+        place = json.dumps([before.root.places[0], *before.parts])
+        query = "SELECT kept, new_digest, coalesce(length(old), 0), size FROM changes WHERE turn = ? AND place = ?"
+        row = connection.execute(query, (turn, place)).fetchone()
+        kept, last_digest, old_size, known = row or (True, old_digest, len(before.data or b""), 0)
+        disturbed = last_digest != old_digest if row else not is_first
         size = old_size + len(new or b"") + _NAMES_ONLY
         used, files = connection.execute("SELECT bytes, files FROM turns WHERE id = ?", (turn,)).fetchone()
         kept = bool(kept) and used - known + size <= self.most_bytes and files + (row is None) <= self.most_files
         size = size if kept else _NAMES_ONLY
         if row is None:
             connection.execute(
-                f"INSERT INTO changes (turn, place, size, {_COLUMNS}) VALUES ({', '.join('?' * 14)})",  # noqa: S608
+                f"INSERT INTO changes (turn, size, {_COLUMNS}) VALUES ({', '.join('?' * 12)})",  # noqa: S608
                 (
-                    *(turn, place, size, before.root.places[0], json.dumps(before.parts), before.name),
-                    *(before.is_link, before.mode, kept, disturbed, old_digest, new_digest),
-                    *((before.data, new) if kept else (None, None)),
+                    *(turn, size, place, before.name, before.is_link, before.mode, kept, disturbed),
+                    *(old_digest, new_digest, *((before.data, new) if kept else (None, None))),
                 ),
             )
         else:
@@ -322,10 +317,6 @@ def _turn_of(connection: sqlite3.Connection, owner: str, invocation: str) -> int
     return id_
 
 
-def _key(root: str, parts: Iterable[str]) -> str:
-    return json.dumps([root, *parts])  # names that aren't UTF-8 are escaped
-
-
 def _digest(data: bytes | None, *, is_link: bool = False) -> str | None:
     return None if data is None else hashlib.sha256(b"link:" * is_link + data).hexdigest()
 
@@ -340,8 +331,9 @@ def _restore(change: FileChange, deadline: Deadline) -> None:
     Raises:
         ToolError: It was changed by another program, or its old content wasn't kept, or can't be written.
     """
-    with opened_root(change.root) as root:
-        state = read_state(root, change.parts, follow=False)
+    place, *parts = json.loads(change.place)
+    with opened_root(place) as root:
+        state = read_state(root, tuple(parts), follow=False)
         found = _digest(state.data, is_link=state.is_link)
         if found == change.old_digest:
             return
