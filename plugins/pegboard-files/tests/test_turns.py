@@ -272,6 +272,19 @@ def test_names_that_are_not_utf8(turn, top, write):
     assert (top / name).read_text() == "a\n"
 
 
+def test_an_undo_that_cannot_be_recorded_is_done_all_the_same(turn, write, top, caplog):
+    write({"a": "a\n"})
+    turn(put("a", "A\n"))
+    connection = sqlite3.connect(TurnStore().path)
+    connection.execute("CREATE TRIGGER kept BEFORE DELETE ON changes BEGIN SELECT RAISE(ABORT, 'no room'); END")
+    connection.commit()
+    for _ in range(2):
+        assert undo() == Undone(["a"], {})
+        assert (top / "a").read_text() == "a\n"
+    connection.close()
+    assert "forgetting a turn that was undone" in caplog.text
+
+
 def test_a_root_whose_name_is_not_utf8(turn, top):
     folder = top / os.fsdecode(b"\xff")
     folder.mkdir()

@@ -205,7 +205,7 @@ class TurnStore:
         What could be undone is forgotten; the rest stays, for another attempt.
 
         Raises:
-            ToolError: The store can't be read or written.
+            ToolError: The store can't be read.
         """
         restored, refused, done = list[str](), dict[str, str](), list[str]()
         for change in self.changes(turn):
@@ -222,8 +222,8 @@ class TurnStore:
                 connection.executemany(delete, [(turn.id, place) for place in done])
                 if not refused:
                     connection.execute("DELETE FROM turns WHERE id = ?", (turn.id,))
-        except (sqlite3.Error, OSError) as error:
-            raise _unusable(error) from error
+        except (sqlite3.Error, OSError) as error:  # another undo of it finds all files as they were
+            log_failure("forgetting a turn that was undone", error)
         return Undone(restored, refused)
 
     def _record(self, connection: sqlite3.Connection, turn: int, change: Change, *, is_first: bool) -> None:
@@ -322,7 +322,7 @@ def _digest(data: bytes | None, *, is_link: bool = False) -> str | None:
 
 
 def _unusable(error: Exception) -> ToolError:
-    return ToolError(f"The changes of earlier turns can't be read: {error}. No file was changed by this.")
+    return ToolError(f"The changes of earlier turns can't be read: {error}.")
 
 
 def _restore(change: FileChange, deadline: Deadline) -> None:
