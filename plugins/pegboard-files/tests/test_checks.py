@@ -292,10 +292,12 @@ def test_a_name_never_becomes_an_option_that_runs_a_program(caller):
         ({"../*": SAYS_ITS_PATH}, "must not contain"),
     ],
 )
-def test_a_wrong_check_is_an_error_of_the_settings(caller, checks, error):
+def test_a_wrong_check_is_an_error_of_the_settings_and_no_tool_is_registered(top, checks, error):
+    registered = []
     with pytest.raises(ValueError, match=r"plugins\.files\.checks\.'") as raised:
-        caller(checks)
+        pegboard_files.pegboard_register_tools(registered.append, {"root": str(top), "checks": checks})
     assert error in str(raised.value)
+    assert registered == []
 
 
 def test_without_the_package_that_runs_programs_the_settings_say_what_to_install(monkeypatch):

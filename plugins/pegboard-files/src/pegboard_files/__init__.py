@@ -29,8 +29,9 @@ def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[s
     from pegboard_files.tools import FileTools, Settings
 
     reading = FileTools(read_table(Settings, settings, "plugins.files"))
+    editing = EditTools(reading.settings, reading.seen)  # which may find a wrong setting: then nothing is registered
     register(reading)
-    for tool in EditTools(reading.settings, reading.seen).tools():
+    for tool in editing.tools():
         register(tool)
 
 
