@@ -14,6 +14,7 @@ import pytest
 import pegboard_files
 from pegboard import Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolError, ToolRegistry, run_turn
 from pegboard.testing import ScriptedModel
+from pegboard_files import turn_diff
 from pegboard_files.root import Deadline, OpenRoot, opened_root
 from pegboard_files.turn_diff import MAX_LISTED, MAX_TURN_DIFF, diff_of_turn
 from pegboard_files.turns import TurnStore, Undone
@@ -302,6 +303,17 @@ def test_a_damaged_store_fails_no_edit(turn, top, caplog):
     assert "recording a change of files" in caplog.text
     with pytest.raises(ToolError, match="can't be read: file is not a database"):
         TurnStore().turns(ANN)
+
+
+def test_a_diff_that_takes_too_long_is_left_out_and_those_of_other_files_are_there(turn, write, monkeypatch):
+    monkeypatch.setattr(turn_diff, "_FILE_SECONDS", 0.0)
+    write({"a": "x\n" * 5_000})
+    report = turn(put("a", "X\n" * 5_000), put("b", "b\n"))
+    assert report["files"] == [
+        {"path": "a", "change": "modified", "note": "its diff takes too long"},
+        {"path": "b", "change": "added"},
+    ]
+    assert report["diff"].endswith("+b\n")
 
 
 def test_a_file_whose_first_change_was_not_recorded_is_not_undone(turn, write, top):

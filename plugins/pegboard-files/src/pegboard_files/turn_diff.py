@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from attrs import asdict, field, frozen
 
+from pegboard import ToolError
 from pegboard_files.editing import Diff, EditedText, diff_of
 from pegboard_files.root import Deadline
 from pegboard_files.text import BinaryFileError
@@ -17,6 +18,9 @@ MAX_TURN_DIFF: Final = 200_000
 
 MAX_LISTED: Final = 1_000
 """Files that are listed of a turn."""
+
+_FILE_SECONDS: Final = 5.0
+"""How long the diff of one file may take; at most half of the time that is left for all."""
 
 NOT_COVERED: Final = "Only changes by the file tools are covered, not those by other programs, such as shell commands."
 
@@ -78,7 +82,7 @@ def diff_of_turn(store: TurnStore, turn: TurnOfSession, deadline: Deadline) -> T
         changed += 1
         note = None
         if length < MAX_TURN_DIFF and not deadline.passed:
-            diff, note = _diff_of_file(change, deadline)
+            diff, note = _diff_of_file(change, deadline.within(_FILE_SECONDS))
             size = len(json.dumps(diff.text, ensure_ascii=False))
             if length + size > MAX_TURN_DIFF:
                 diff, size, note = Diff(""), 0, f"its diff is too long to be shown: {len(diff.text):,} characters"
@@ -101,6 +105,9 @@ def _diff_of_file(change: FileChange, deadline: Deadline) -> tuple[Diff, str | N
         return Diff(""), "it was a link"
     try:
         old, new = (None if data is None else EditedText.of(data).text for data in (change.old, change.new))
+        return diff_of(old, new, change.name, deadline), note
+    except ToolError:
+        return Diff(""), "its diff takes too long"
     except BinaryFileError:
         heads = (f"{side}/{change.name}" for side in "ab")
         old_name, new_name = (
@@ -108,4 +115,3 @@ def _diff_of_file(change: FileChange, deadline: Deadline) -> tuple[Diff, str | N
             for digest, head in zip((change.old_digest, change.new_digest), heads, strict=True)
         )
         return Diff(f"Binary files {old_name} and {new_name} differ\n"), note
-    return diff_of(old, new, change.name, deadline), note
