@@ -95,8 +95,7 @@ def test_undo_makes_the_files_as_they_were(turn, write, top):
     assert {each["path"] for each in report["files"] if "note" in each} == {"link"}
     done = undo()
     assert (sorted(done.restored), done.refused) == (["a", "c", "gone.sh", "link", "old", "sub/new"], {})
-    files = {path.name for path in top.rglob("*") if not path.is_dir()}
-    assert files == {"a", "gone.sh", "link", "old"}
+    assert {path.name for path in top.rglob("*")} == {"a", "gone.sh", "link", "old"}
     assert (top / "a").read_text() == "a\n"
     assert (top / "gone.sh").read_bytes() == b"#!/bin/sh\n\xff\n"
     assert stat.S_IMODE((top / "gone.sh").stat().st_mode) == 0o751
@@ -110,6 +109,29 @@ def test_a_link_that_became_a_file_is_a_link_again(turn, write, top):
     turn(patch("*** Delete File: link"), put("link", "text\n"))
     assert undo().refused == {}
     assert (top / "link").readlink() == Path("a")
+
+
+def test_folders_that_the_turn_has_made_are_removed_if_they_are_empty(turn, write, top):
+    """Also one that stands where a file was; one that was empty before stays."""
+    write({"was": "w\n"})
+    (top / "empty").mkdir()
+    (top / "gone").mkdir()
+    turn(
+        put("new/pkg/a", "a\n"),
+        put("new/b", "b\n"),
+        put("used/x/c", "c\n"),
+        put("empty/d", "d\n"),
+        put("gone/e", "e\n"),
+        patch("*** Delete File: was"),
+        put("was/inner", "i\n"),
+    )
+    (top / "used" / "mine").write_text("m\n")
+    (top / "new" / "b").unlink()
+    (top / "gone" / "e").unlink()
+    (top / "gone").rmdir()
+    assert undo() == Undone(["empty/d", "gone/e", "new/b", "new/pkg/a", "used/x/c", "was", "was/inner"], {})
+    assert {f"{path.relative_to(top)}" for path in top.rglob("*")} == {"empty", "used", "used/mine", "was"}
+    assert (top / "was").read_text() == "w\n"
 
 
 def test_files_that_somebody_else_has_changed_stay(turn, write, top):

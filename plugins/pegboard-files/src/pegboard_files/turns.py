@@ -44,10 +44,10 @@ _TABLES: Final = (
         bytes INTEGER DEFAULT 0, files INTEGER DEFAULT 0, UNIQUE (owner, invocation))""",
     """CREATE TABLE changes (
         turn INTEGER REFERENCES turns ON DELETE CASCADE, place TEXT, name TEXT, is_link INTEGER, mode INTEGER,
-        kept INTEGER, disturbed INTEGER, old_digest TEXT, new_digest TEXT, size INTEGER,
+        made INTEGER, kept INTEGER, disturbed INTEGER, old_digest TEXT, new_digest TEXT, size INTEGER,
         old BLOB, new BLOB, PRIMARY KEY (turn, place))""",
 )
-_COLUMNS: Final = "place, name, is_link, mode, kept, disturbed, old_digest, new_digest, old, new"
+_COLUMNS: Final = "place, name, is_link, mode, made, kept, disturbed, old_digest, new_digest, old, new"
 
 
 @frozen
@@ -60,6 +60,7 @@ class FileChange:
         name: Its path, as shown to the model.
         is_link: Whether it was a link, which the turn has deleted or replaced.
         mode: The permissions that it had, or `None`.
+        made: How many of the folders above it the turn has made.
         kept: Whether its contents are kept; if not, `old` and `new` are `None`.
         disturbed: Whether the turn may have begun with another content: another program has changed it between two
             changes of the turn, or a change couldn't be recorded.
@@ -73,6 +74,7 @@ class FileChange:
     name: str
     is_link: bool = field(converter=bool)
     mode: int | None
+    made: int
     kept: bool = field(converter=bool)
     disturbed: bool = field(converter=bool)
     old_digest: str | None
@@ -142,7 +144,7 @@ class TurnStore:
     most_bytes: int = 200_000_000
     most_files: int = 20_000
     days: float = 30.0
-    path: Path = field(factory=lambda: Path(user_folder("state"), "files", "turns-1.sqlite"))
+    path: Path = field(factory=lambda: Path(user_folder("state"), "files", "turns-2.sqlite"))
     _missed: deque[tuple[str, str]] = field(factory=lambda: deque(maxlen=_MOST_MISSED), init=False, repr=False)
 
     @classmethod
@@ -190,25 +192,32 @@ class TurnStore:
         """
         return next((turn for turn in self.turns(context) if turn.invocation == invocation), None)
 
-    def changes(self, turn: TurnOfSession) -> Generator[FileChange]:
-        """The net changes of a turn, by path; files that are again as they were are left out.
+    def changes(self, turn: TurnOfSession, *, last_first: bool = False) -> Generator[FileChange]:
+        """The net changes of a turn, without files that are again as they were.
+
+        Args:
+            turn: The turn.
+            last_first: Whether the file that the turn has changed last comes first; else they are in order of paths.
 
         Raises:
             ToolError: The store can't be read.
         """
-        query = f"SELECT {_COLUMNS} FROM changes WHERE turn = ? AND old_digest IS NOT new_digest ORDER BY place"  # noqa: S608
+        where = "turn = ? AND old_digest IS NOT new_digest"
+        order = "rowid DESC" if last_first else "place"
+        query = f"SELECT {_COLUMNS} FROM changes WHERE {where} ORDER BY {order}"  # noqa: S608
         return (FileChange(*row) for row in self._read(query, turn.id))
 
     def undo(self, turn: TurnOfSession, deadline: Deadline) -> Undone:
         """Makes files as they were before a turn, each by itself; one that was changed since stays as it is.
 
-        What could be undone is forgotten; the rest stays, for another attempt.
+        Folders that the turn has made are removed if they are empty. What could be undone is forgotten; the rest stays,
+        for another attempt.
 
         Raises:
             ToolError: The store can't be read.
         """
         restored, refused, done = list[str](), dict[str, str](), list[str]()
-        for change in self.changes(turn):
+        for change in self.changes(turn, last_first=True):  # so that folders that the turn has made are empty at last
             try:
                 deadline.check("Undoing the turn")
                 _restore(change, deadline)
@@ -224,7 +233,7 @@ class TurnStore:
                     connection.execute("DELETE FROM turns WHERE id = ?", (turn.id,))
         except (sqlite3.Error, OSError) as error:  # another undo of it finds all files as they were
             log_failure("forgetting a turn that was undone", error)
-        return Undone(restored, refused)
+        return Undone(sorted(restored), refused)
 
     def _record(self, connection: sqlite3.Connection, turn: int, change: Change, *, is_first: bool) -> None:
         """Records a change; `is_first` is whether one of a new file is the first of the turn for sure."""
@@ -241,9 +250,9 @@ class TurnStore:
         size = size if kept else _NAMES_ONLY
         if row is None:
             connection.execute(
-                f"INSERT INTO changes (turn, size, {_COLUMNS}) VALUES ({', '.join('?' * 12)})",  # noqa: S608
+                f"INSERT INTO changes (turn, size, {_COLUMNS}) VALUES ({', '.join('?' * 13)})",  # noqa: S608
                 (
-                    *(turn, size, place, before.name, before.is_link, before.mode, kept, disturbed),
+                    *(turn, size, place, before.name, before.is_link, before.mode, before.missing, kept, disturbed),
                     *(old_digest, new_digest, *((before.data, new) if kept else (None, None))),
                 ),
             )
@@ -335,14 +344,19 @@ def _restore(change: FileChange, deadline: Deadline) -> None:
     with opened_root(place) as root:
         state = read_state(root, tuple(parts), follow=False)
         found = _digest(state.data, is_link=state.is_link)
-        if found == change.old_digest:
-            return
-        if not change.kept:
-            raise ToolError(
-                "its content before the turn wasn't kept: the turn's changes exceed undo_bytes or undo_files."
-            )
-        if change.disturbed:
-            raise ToolError(f"{DISTURBED}; restoring it would lose that change.")
-        if found != change.new_digest:
-            raise ToolError("it was changed since the turn; restoring it would lose that change.")
-        commit([Change(state, change.old, mode=change.mode, is_link=change.is_link)], deadline)
+        if found != change.old_digest:
+            _check_unchanged(change, found)
+            commit([Change(state, change.old, mode=change.mode, is_link=change.is_link)], deadline)
+        with suppress(OSError):  # others have put something into one
+            for depth in range(1, change.made + 1):
+                *above, folder = parts[:-depth]
+                os.rmdir(folder, dir_fd=root.directory(tuple(above)))
+
+
+def _check_unchanged(change: FileChange, found: str | None) -> None:
+    if not change.kept:
+        raise ToolError("its content before the turn wasn't kept: the turn's changes exceed undo_bytes or undo_files.")
+    if change.disturbed:
+        raise ToolError(f"{DISTURBED}; restoring it would lose that change.")
+    if found != change.new_digest:
+        raise ToolError("it was changed since the turn; restoring it would lose that change.")

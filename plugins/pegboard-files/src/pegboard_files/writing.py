@@ -55,6 +55,7 @@ class FileState:
         stamp: Its stamp; `None`: there is no file.
         is_link: Whether it is a link.
         mode: Its permissions; `None`: there is no file, or it is a link.
+        missing: How many of the folders above it are missing, too.
     """
 
     root: OpenRoot
@@ -63,6 +64,7 @@ class FileState:
     stamp: Stamp | None = None
     is_link: bool = False
     mode: int | None = None
+    missing: int = 0
 
     @property
     def name(self) -> str:
@@ -98,7 +100,7 @@ def read_state(root: OpenRoot, parts: Parts, *, follow: bool = True) -> FileStat
             status = root.status(parts)
         except (FileNotFoundError, NotADirectoryError):
             root.check(parts)
-            return FileState(root, parts)
+            return FileState(root, parts, missing=_missing_folders(root, parts))
     if stat.S_ISLNK(status.st_mode) and not follow:
         root.check_edit(parts[:-1])  # rules follow the link, and so judge its target only
         with as_tool_error(name):
@@ -118,6 +120,15 @@ def read_state(root: OpenRoot, parts: Parts, *, follow: bool = True) -> FileStat
             )
         mode = stat.S_IMODE(status.st_mode)
         return FileState(root, parts, file.read(MAX_EDITED + 1), stamp_of(status), mode=mode)
+
+
+def _missing_folders(root: OpenRoot, parts: Parts) -> int:
+    for depth in range(1, len(parts)):
+        try:
+            root.directory(parts[:depth])
+        except OSError:
+            return len(parts) - depth
+    return 0
 
 
 @frozen
