@@ -28,10 +28,10 @@ PAGE = DOCS / "reference" / "api.md"
 INTRODUCTION = """\
 # API
 
-The names of `pegboard` by topic; each other public module has a page of its own.
+This page has the names of `pegboard`, by topic.
 `import pegboard` loads almost nothing; each name is found when it is first used.
-[What is public](../explanation/architecture.md#what-is-public) lists these modules.
-This page is made from the docstrings: `python scripts/api_page.py` writes it.
+Each other public module has a page of its own.
+All other modules may change with each release; see [Versions](../explanation/versions.md).
 """
 TOPICS = {  # heading: the text below it, and the names
     "The registry": (
@@ -80,10 +80,6 @@ TOPICS = {  # heading: the text below it, and the names
         PendingCalls
         """,
     ),
-    "Executors": (
-        "See [Run tools elsewhere](../how-to/run-tools-elsewhere.md).",
-        "CallError",
-    ),
     "Toolsets and predicates": (
         "The predicates to write in Python are in `pegboard.toolsets.predicates`, see [Predicates](predicates.md).",
         """
@@ -98,7 +94,7 @@ TOPICS = {  # heading: the text below it, and the names
     ),
     "Errors": (
         "[Errors](errors.md) draws their tree and has their facts.",
-        "PegboardError ModelError ToolError",
+        "PegboardError CallError ModelError ToolError",
     ),
 }
 WITHOUT_DOCSTRING = {
@@ -124,13 +120,26 @@ def page() -> str:
     listed_names = [name for _, names in TOPICS.values() for name in names.split()]
     if sorted(listed_names) != sorted(pegboard.__all__):
         raise ValueError(f"TOPICS and pegboard.__all__ differ in {sorted(set(listed_names) ^ set(pegboard.__all__))}")
-    blocks = [INTRODUCTION]
+    blocks = [INTRODUCTION, *contents()]
     for heading, (text, names) in TOPICS.items():
         blocks.append(f"## {heading}\n")
         if text:
             blocks.append(f"{text}\n")
         blocks.extend(block for name in names.split() for block in described(name, getattr(pegboard, name)))
     return "\n".join(blocks)
+
+
+def contents() -> Iterator[str]:
+    """Tables of the public modules, with the beginnings of their docstrings, and of the topics with their names."""
+    yield "| module | has |\n|---|---|"
+    for name in OTHERS:
+        first, *_ = (inspect.getdoc(import_module(f"pegboard.{name}")) or "").split("\n\n")
+        yield f"| [`pegboard.{name}`](api/{name}.md) | {' '.join(first.split())} |"
+    yield "\n| topic | names |\n|---|---|"
+    for heading, (_, names) in TOPICS.items():
+        links = ", ".join(f"[`{name}`](#{name.lower()})" for name in names.split())
+        yield f"| [{heading}](#{heading.lower().replace(' ', '-')}) | {links} |"
+    yield ""
 
 
 def blocks_of(module_name: str) -> Iterator[str]:

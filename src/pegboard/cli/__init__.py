@@ -1,4 +1,4 @@
-"""The `registry` command."""
+"""The `registry` command, and what commands of plugins use: options, the session with its registry, output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""REQUEST: the request to a model, and its export to a provider's wire format."""
+"""The request to a model, and its export to a provider's wire format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cattrs converter of tools' types, with users' hooks; and the strict readers of our own values.
+"""The cattrs converter of tools' types, with users' hooks; and strict readers of pegboard's own values.
 
 Models of pydantic and msgspec are recognised by their attributes, so neither library is imported unless one of its
 classes is used. JSON Schema validates first, so a model gets only what its own schema accepts.

@@ -1,4 +1,4 @@
-"""JSON into Python, by type: the public functions over `conversion.py`."""
+"""JSON into Python by type, outside of a tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RESOLVE: toolsets, predicates, and the tools that one request offers."""
+"""Toolsets, predicates, and the tools that one request offers."""
 
 from __future__ import annotations
 

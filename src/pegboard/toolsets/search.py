@@ -95,7 +95,7 @@ class ToolIndex:
             self.update(specs)
 
     def dump(self) -> bytes:
-        """The whole index as an SQLite database; `best` of `search_table.py` searches it."""
+        """The whole index as an SQLite database, which another process can search."""
         with self._lock:
             return self._connection.serialize()
 
