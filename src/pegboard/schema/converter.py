@@ -329,7 +329,7 @@ def json_key(key: str) -> dict[str, str]:
 
 
 class JsonRecord:
-    """Base of our own values that hosts, files and other processes exchange as JSON, with one convention for all.
+    """Base of pegboard's own values that hosts, files and other processes exchange as JSON, with one convention for all.
 
     The keys are the attributes' names in camelCase, after the `type` of a class that has one. Empty values (`None`,
     `False`, an empty list or object) are left out. Names in snake_case are read as well: 0.1 wrote them.
@@ -367,7 +367,7 @@ class JsonRecord:
 
     @staticmethod
     def write_data(value: Any) -> Any:
-        """The JSON data of a value that isn't of our own classes: unchanged, as it came as JSON data."""
+        """The JSON data of a value that isn't of pegboard's own classes: unchanged, as it came as JSON data."""
         return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else value
 
 
@@ -412,7 +412,7 @@ def json_name(cls: type[Any], each: attrs.Attribute[Any]) -> str:
 
 
 def read_record(cls: type[T], data: object, what: str) -> T:
-    """A value of one of our own attrs classes; `what` names the whole in errors.
+    """A value of one of pegboard's own attrs classes; `what` names the whole in errors.
 
     It is read by its fields, even if `read_by` has registered another reader for the class, which may use this one.
 
