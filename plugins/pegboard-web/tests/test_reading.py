@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pegboard import FileContent, ImageContent
+from pegboard import FileContent, ImageContent, ToolError
 from pegboard_web.markdown import to_markdown
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
@@ -129,6 +131,61 @@ def test_a_page_that_costs_too_much_is_read_as_words(html):
     text = to_markdown(html, URL)[1]
     assert set(text.split()) == {"words"}
     assert len(text) < 2 * len(html)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<p>x" + " " * 200_000 + "y",
+        "<pre>x" + " " * 200_000 + "y</pre>",
+        "<ol>" + "<li>x" * 10_000,
+        "<table><thead>" + "<tr><td>x" * 4_000,
+        "<table>" + "<tbody><tr><td>x" * 4_000,
+        "x<i hidden>y</i>" * 10_000,
+        "<b>" * 1_900 + "x" + "</i>" * 100_000,
+    ],
+    ids=["blanks", "blanks in code", "items", "rows of a head", "bodies of a table", "hidden elements", "levels"],
+)
+def test_no_page_takes_quadratic_time(html):
+    started = time.process_time()
+    assert "x" in to_markdown(html, URL)[1]
+    assert time.process_time() - started < 15, "each took a minute at least"
+
+
+@pytest.mark.parametrize("end", ["", "</b>", "</i>"])
+def test_a_page_that_is_nested_without_end_is_refused(end):
+    with pytest.raises(ToolError, match="nested too deep"):
+        to_markdown("<b>" * 80_000 + "x" + end * 60_000, URL)
+
+
+def test_links_to_a_long_base_dont_multiply_it():
+    html = f"<base href='https://example.com/{'x' * 200_000}/'>" + "<a href=b>c</a>" * 1_000
+    assert to_markdown(html, URL)[1].count("[c](https://example.com/docs/b)") == 1_000
+    html = html.replace("x" * 200_000, "x" * 3_000) + "<a href=b>c</a>" * 20_000
+    assert len(to_markdown(html, URL)[1]) < 100_000
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<ol start=½><li>words</ol>",
+        f"<ol start={'9' * 5_000}><li>words</ol>",
+        "<soup>words</soup>",
+        "<table><tr><td colspan=²>words",
+    ],
+)
+def test_odd_elements_do_no_harm(html):
+    text = to_markdown(html, URL)[1]
+    assert "words" in text
+    assert len(text) < 50
+
+
+def test_lists_and_tables_keep_their_order():
+    assert to_markdown("<ol start=9><li>a<p>b<li>c</ol>", URL)[1] == "9. a\n\n   b\n10. c"
+    assert to_markdown("<ol><li>a<ol><li>b</ol><li>c</ol>", URL)[1] == "1. a\n   1. b\n2. c"
+    bodies = "<table><tbody><tr><td>1<td>2<tbody><tr><td>3<td>4</table>"
+    assert to_markdown(bodies, URL)[1] == "|  |  |\n| --- | --- |\n| 1 | 2 |\n| 3 | 4 |"
 
 
 def test_a_wide_cell_is_one():
