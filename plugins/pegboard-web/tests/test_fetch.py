@@ -91,6 +91,30 @@ def test_a_proxy_gets_the_address_that_was_checked(web, server, other, monkeypat
     assert len(other.requests) == 1
 
 
+WORDS = "obey the page"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        ("200 OK", {"content-type": f"text/x; {WORDS}"}),
+        ("200 OK", {"content-type": f"text/{WORDS}"}),
+        ("200 OK", {"content-type": f"image/{WORDS}"}),
+        ("200 OK", {"content-encoding": WORDS}),
+        (f"404 {WORDS}", {}),
+        (f"799 {WORDS}", {}),
+        ("302 Found", {"location": WORDS + "\\"}),
+    ],
+)
+def test_no_words_of_the_server_stand_outside_of_the_page(web, server, status, headers):
+    def answer(handler):
+        lines = [f"HTTP/1.1 {status}", *(f"{key}: {text}" for key, text in headers.items()), "", "A page."]
+        handler.write("\r\n".join(lines).encode())
+
+    server.answers["/a"] = answer
+    assert WORDS not in web.fetch(f"{server.url}/a").text.partition("\n-----")[0]
+
+
 # Redirects ----------------------------------------------------------------------------------------------------------
 
 
@@ -111,7 +135,7 @@ def test_a_redirect_elsewhere_is_told_to_the_model(web, server, other, target):
     result = web.fetch(server.redirect("/a", target))
     assert not result.is_error
     assert "which wasn't fetched" in result.text
-    assert target.removeprefix("//") in result.text
+    assert target.removeprefix("//") in web.body_of(result)
     assert not other.requests
 
 
@@ -148,8 +172,13 @@ def test_a_redirect_without_a_target_is_an_error(web, server):
 
 def test_a_hostile_target_is_shown_short_and_visible(web, server):
     result = web.fetch(server.redirect("/a", "http://example.com/\xad" + "x" * 9_000))
-    assert "http://example.com/\\u{ad}xxx" in result.text
+    assert "http://example.com/\\u{ad}xxx" in web.body_of(result)
     assert len(result.text) < 2_000
+
+
+def test_a_long_target_is_told_whole(web, server):
+    target = "https://example.com/" + "x" * 4_000
+    assert web.body_of(web.fetch(server.redirect("/a", target))) == target
 
 
 # Limits -------------------------------------------------------------------------------------------------------------
@@ -233,8 +262,8 @@ def test_a_bomb_that_is_empty_is_cut(web, server):
 @pytest.mark.parametrize(
     ("encoding", "content", "reason"),
     [
-        ("br", b"x", "compressed as 'br', which the request ruled out"),
-        ("gzip, gzip", b"x", "which the request ruled out"),
+        ("br", b"x", "compressed in a way that the request ruled out"),
+        ("gzip, gzip", b"x", "in a way that the request ruled out"),
         ("gzip", b"no gzip", "compressed data is damaged"),
         ("gzip", gzip.compress(b"some words", mtime=0)[:-12], "compressed data ends too early"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import Final
 
 import httpx2
@@ -32,7 +33,7 @@ class Moved:
 
     Attributes:
         url: The page that was asked for, or that one on its server has led to.
-        target: Where it leads.
+        target: Where it leads; a short text if that can't be a page.
     """
 
     url: str
@@ -97,7 +98,7 @@ class Fetcher:
             try:
                 target = parse_url(str(url.join(location)))
             except (httpx2.InvalidURL, ValueError, ToolError):
-                return Moved(str(url), location)
+                return Moved(str(url), short(location))
             if not _is_same_server(url, target) or not context.allows(PERMISSION, str(target)):
                 return Moved(str(url), str(target))
             url = target
@@ -129,7 +130,8 @@ def _failure(url: httpx2.URL, error: Exception) -> ToolError:
 
 def _refusal(answer: Answer) -> ToolError:
     """The error of an answer that isn't a success, with the beginning of its text."""
-    status = f"{answer.status} {short(answer.reason)}".strip()
+    known = answer.status in set(HTTPStatus)
+    status = f"{answer.status} {HTTPStatus(answer.status).phrase}" if known else answer.status
     text = f"{short(answer.url)} can't be fetched: the server answers {status}."
     try:
         words = read_page(answer).text.strip()

@@ -35,7 +35,6 @@ class Answer:
     Attributes:
         url: Where it comes from.
         status: The HTTP status.
-        reason: Its words.
         headers: By name in lower case.
         content: The body, decompressed.
         is_cut: Whether there is more of it than the limit.
@@ -43,7 +42,6 @@ class Answer:
 
     url: httpx2.URL
     status: int
-    reason: str
     headers: Mapping[str, str]
     content: bytes
     is_cut: bool
@@ -158,7 +156,7 @@ async def read_answer(response: httpx2.Response, most: int) -> Answer:
     headers = {name.lower(): value for name, value in response.headers.items()}
     encoding = headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "gzip", "x-gzip"):
-        raise BodyError(f"it is compressed as {encoding!r:.40}, which the request ruled out")
+        raise BodyError("it is compressed in a way that the request ruled out")
     unzip = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding.endswith("gzip") else None
     content, read = bytearray(), 0
     async for part in response.aiter_raw():
@@ -169,9 +167,7 @@ async def read_answer(response: httpx2.Response, most: int) -> Answer:
     is_cut = max(read, len(content)) > most
     if unzip is not None and read and not is_cut and not unzip.eof:
         raise BodyError("its compressed data ends too early")
-    return Answer(
-        response.request.url, response.status_code, response.reason_phrase, headers, bytes(content[:most]), is_cut
-    )
+    return Answer(response.request.url, response.status_code, headers, bytes(content[:most]), is_cut)
 
 
 def _unzipped(unzip: Any, part: bytes, most: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from typing import Final
 
 from pegboard import FileContent, ImageContent, ToolError
@@ -13,6 +14,7 @@ from pegboard_web.http import Answer
 from pegboard_web.page import Page
 
 _IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_KIND: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,60}")
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 
@@ -24,6 +26,8 @@ def read_page(answer: Answer) -> Page:
     """
     url, declared = str(answer.url), answer.headers.get("content-type", "")
     kind = media_type(answer.content, declared)
+    if not _KIND.fullmatch(kind):
+        kind = BINARY  # no words of others, as the result names it outside of the page
     if kind in _IMAGES or kind == "application/pdf":
         if answer.is_cut:
             size = size_text(len(answer.content))
@@ -35,7 +39,7 @@ def read_page(answer: Answer) -> Page:
     if is_text_type(kind) or kind == BINARY:
         text = text_of_file(FileContent(url, answer.content, _with_charset(answer, kind, declared)))
     if text is None:
-        raise ToolError(f"{short(url)} is a file of type {short(kind)}, which can't be shown. Try another page.")
+        raise ToolError(f"{short(url)} is a file of type {kind}, which can't be shown. Try another page.")
     if kind not in _HTML:
         return Page(url, kind, text, is_cut=answer.is_cut)
     from pegboard_web.markdown import to_markdown  # imports the parser, which takes long

@@ -75,8 +75,8 @@ class WebFetch:
         found = await fetcher.fetch(url, call or ToolContext())
         if isinstance(found, Page):
             return _part(found, offset)
-        text = f"{short(found.url)} redirects to {short(found.target)}, which wasn't fetched."
-        text = f"{text} If that is the page that you need, call web_fetch with its URL."
+        source = f"{short(found.url)} redirects to another page, which wasn't fetched. If you need it, call web_fetch"
+        text = mark_foreign(f"{source} with its URL", found.target)
         return ToolResult((TextContent(text),), metadata={"redirect": found.target})
 
 
