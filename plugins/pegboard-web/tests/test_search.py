@@ -74,6 +74,16 @@ def test_results_are_cut_here(web):
     assert backend.asked == [("some words", 3)]
 
 
+@pytest.mark.parametrize("text", ["x", "中", "\u200b", "\ud800"])
+def test_all_results_together_are_less_than_a_result_may_have(web, text):
+    """So that the line after them is there."""
+    backend = Found(*[SearchResult(text * 9_000, "https://example.com/".ljust(999, "x"), text * 9_000)] * 20)
+    result = search(web, backend, limit=20)
+    assert "truncated" not in result.metadata
+    assert len(result.structured_content["results"]) == 20
+    assert web.body_of(result).count("...") == 40
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -15,9 +15,9 @@ from pegboard.typing import JsonObject
 from pegboard_web.foreign import mark_foreign
 
 MOST_RESULTS: Final = 20
-_MOST_TITLE: Final = 200
+_MOST_TITLE: Final = 200  # bytes, so that all results together are less than a tool's result may have
 _MOST_TEXT: Final = 1_000
-_MOST_URL: Final = 2_000
+_MOST_URL: Final = 1_000
 
 
 def _line(text: Any) -> str:
@@ -77,9 +77,9 @@ def _pages(found: Sequence[SearchResult], most: int) -> Iterator[JsonObject]:
     for result in found[:most]:
         if _can_be_fetched(result.url):
             yield {
-                "title": escape_hidden(_cut(result.title, _MOST_TITLE)),
+                "title": _cut(result.title, _MOST_TITLE),
                 "url": result.url,
-                "text": escape_hidden(_cut(result.text, _MOST_TEXT)),
+                "text": _cut(result.text, _MOST_TEXT),
             }
 
 
@@ -98,4 +98,7 @@ def _can_be_fetched(url: str) -> bool:
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3].rstrip()}..."
+    """A text of so many bytes, with hidden characters visible."""
+    content = escape_hidden(text[:most]).encode(errors="replace")
+    is_whole = len(text) <= most and len(content) <= most
+    return content.decode() if is_whole else f"{content[: most - 3].decode(errors='ignore').rstrip()}..."
