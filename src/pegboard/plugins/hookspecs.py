@@ -178,13 +178,13 @@ def pegboard_register_commands(group: click.Group) -> None:
 
 
 @hookspec
-def pegboard_diagnose(report: Callable[[str, str], None]) -> None:
+def pegboard_diagnose(report: Callable[[str, str | None], None]) -> None:
     """Reports what is wrong with the plugin's data or environment, such as its database. Called by `registry doctor`.
 
     Since 0.2.
 
     Args:
-        report: Takes a problem, and what to do about it, a sentence each.
+        report: Takes a problem, and what to do about it, a sentence each; or a note, and `None`, since 0.3.
     """
 
 

@@ -154,6 +154,19 @@ def test_mistakes_of_authors_are_reported_with_a_fix(run, site, code, cause):
 
 
 @pytest.mark.slow
+def test_a_note_of_a_plugin_is_no_problem(run, empty_site):
+    registers = f"{HOOK}predicates(register):\n    register('noted', lambda tool, context: True)\n"
+    notes = "@hookimpl\ndef pegboard_diagnose(report):\n    report('one of its tools is missing', None)\n"
+    empty_site.add("noted", registers + notes)
+    code, out, err = run("doctor")
+    assert (code, err.splitlines()[-1]) == (0, "no problems found")
+    assert out == "plugin 'noted' (pegboard-noted)\n  one of its tools is missing\n"
+    code, out, _ = run("doctor", "--json")
+    note = {"subject": "plugin 'noted' (pegboard-noted)", "cause": "one of its tools is missing"}
+    assert (code, json.loads(out)) == (0, {"findings": [note]})
+
+
+@pytest.mark.slow
 def test_a_plugin_whose_toolsets_come_from_its_settings_is_no_finding_without_them(run, site):
     site.add("idle", f"{HOOK}toolsets(register, settings):\n    [*map(register, settings)]\n")
     findings = json.loads(run("doctor", "--json")[1])["findings"]

@@ -43,15 +43,15 @@ class Plugin:
             register(WebSearch(ServiceBackend(self.settings.search)))
 
     @hookimpl
-    def pegboard_diagnose(self, report: Callable[[str, str], None]) -> None:
-        """Reports why `web_search` isn't offered.
+    def pegboard_diagnose(self, report: Callable[[str, str | None], None]) -> None:
+        """Reports why `web_search` isn't offered: a note if no backend is set, else a problem.
 
         Args:
-            report: Takes a problem, and what to do about it.
+            report: Takes a problem, and what to do about it; or a note, and `None`.
         """
         search = self.settings.search
         if search is None:
-            fix = "Set plugins.web.search.backend to searxng, brave or tavily; or plugins.web.search = false."
-            report("web_search isn't offered: no search backend is set.", fix)
-        elif search and search.lacks is not None:
+            backends = "plugins.web.search.backend can be searxng, brave or tavily"
+            report(f"web_search isn't offered: no search backend is set ({backends}).", None)
+        elif search.lacks is not None:
             report(f"web_search isn't offered: {search.backend} needs a {search.lacks}.", _FIXES[search.lacks])

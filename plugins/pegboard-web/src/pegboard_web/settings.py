@@ -79,7 +79,7 @@ class Settings:
         most_bytes: The maximum size of a page, decompressed: the rest of a text is left out, other content refused.
         cache_seconds: How long a page is kept; 0 keeps none.
         proxy: The proxy for pages. It gets the address that was checked, not the host's name.
-        search: Settings of `web_search`; `False` if it isn't wanted, so that `registry doctor` doesn't mention it.
+        search: Settings of `web_search`; without them it isn't offered.
     """
 
     allow: _Networks = ()
@@ -89,7 +89,7 @@ class Settings:
         float, Allowed("a number of seconds, 0 or more", lambda number: 0 <= number < math.inf)
     ] = 300.0
     proxy: _Address = field(default=None, repr=False)
-    search: SearchSettings | Literal[False] | None = None
+    search: SearchSettings | None = None
 
     @property
     def networks(self) -> list[Network]:
@@ -105,6 +105,6 @@ def read_settings(table: Mapping[str, Any]) -> Settings:
     """
     settings = read_table(Settings, {key: value for key, value in table.items() if key != "search"}, PLACE)
     search = table.get("search")
-    if search is not None and search is not False:
-        search = read_table(SearchSettings, search, f"{PLACE}.search")
-    return evolve(settings, search=search)
+    return (
+        settings if search is None else evolve(settings, search=read_table(SearchSettings, search, f"{PLACE}.search"))
+    )

@@ -52,8 +52,8 @@ _ASK_AUTHOR: Final = "Ask its author to correct it."
 _RENAME: Final = "Rename one of them: [rename] or [prefix] in pegboard.toml."
 _SKILLS: Final = "pegboard.skills"  # the group of packages that bring skills, which pegboard-skills reads
 _NO_MODULE: Final = "ModuleNotFoundError"
-Finding: TypeAlias = tuple[str, str, str]
-"""The thing, what is wrong with it, and what to do."""
+Finding: TypeAlias = tuple[str, str, str | None]
+"""The thing, what is wrong with it, and what to do; `None` for a note, where nothing has to be done."""
 
 
 @click.command("doctor")
@@ -69,7 +69,7 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
     a cache that others can write, and problems that plugins report themselves.
     """
     checked: list[str] = []
-    found: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, str], str | None] = {}
     with Status() as status:
 
         def check(what: str) -> None:
@@ -78,6 +78,7 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
 
         for subject, cause, fix in findings(options, rules, check):
             found.setdefault((subject, cause), fix)
+    wrong = sum(fix is not None for fix in found.values())
     if as_json:
         problems = (Problem(cause, subject=subject, fix=fix) for (subject, cause), fix in found.items())
         write(json_rows("findings", (problem.to_json() for problem in problems)))
@@ -86,10 +87,12 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
         for (subject, cause), fix in found.items():
             write(block(subject, screen, style="bold"))
             shown = visible(cause, newlines=True, again=True)
-            write(block(shown, screen, indent="  ", style="red", is_visible=True) + block(fix, screen, indent="  "))
+            style = "dim" if fix is None else "red"
+            write(block(shown, screen, indent="  ", style=style, is_visible=True))
+            write(block(fix or "", screen, indent="  "))
         write_note(f"checked: {', '.join(checked)}")
-        write_note(count_text(len(found), "problem") if found else "no problems found")
-    return 1 if found else 0
+        write_note(count_text(wrong, "problem") if wrong else "no problems found")
+    return 1 if wrong else 0
 
 
 def findings(options: Options, rules: str | None, check: Callable[[str], None]) -> Iterator[Finding]:
@@ -270,11 +273,11 @@ def _working(session: Session) -> set[str]:
 
 
 def _of_diagnosis(found: FoundPlugin, session: Session) -> Iterator[Finding]:
-    """Problems that a plugin reports itself; its code is imported."""
+    """Problems and notes that a plugin reports itself; its code is imported."""
     reported: list[Finding] = []
 
     def report(cause: object, fix: object) -> None:
-        reported.append((_subject_of(found), str(cause), str(fix)))
+        reported.append((_subject_of(found), str(cause), None if fix is None else str(fix)))
 
     try:
         call_hook(found, session.settings(found), _DIAGNOSE, report)
