@@ -225,5 +225,5 @@ def test_a_skill_is_read_by_itself(write_skill):
     assert skill.to_json() == {"name": "a", "description": "Works on a.", "folder": str(folder)}
     for name, content in (("data.bin", b"a\0"), ("latin.txt", b"\xe4")):
         Path(folder, name).write_bytes(content)
-        with pytest.raises(SkillError, match=f"'{name}' isn't a text file"):
+        with pytest.raises(SkillError, match=f"'{name}' isn't a UTF-8 text, an image or a PDF"):
             skill.read_file(name)

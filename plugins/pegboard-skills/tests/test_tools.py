@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import ModelRequest, Permissions, Rule, Tool, ToolRegistry, register_plugin
+from pegboard import FileContent, ImageContent, ModelRequest, Permissions, Rule, Tool, ToolRegistry, register_plugin
 from pegboard.testing import check_plugin
 from pegboard_skills import FrontMatter, Skill, SkillSources, SkillTools
 from pegboard_skills.plugin import Skills
@@ -104,6 +104,38 @@ def test_an_empty_file_is_said_to_be_empty(write_skill):
     """An empty text could be taken for a failure."""
     registry = make_registry(write_skill("a", notes_md=""))
     assert call(registry, "read_skill_file", name="a", path="notes.md").text == "The file is empty."
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [(b"\x89PNG\r\n\x1a\n\0", "image/png"), (b"\xff\xd8\xff\xe0\0", "image/jpeg"), (b"GIF89a\1\0\1\0", "image/gif")],
+)
+def test_an_image_is_shown(write_skill, content, kind):
+    """Whatever it is called."""
+    folder = write_skill("a")
+    (folder / "form.txt").write_bytes(content)
+    result = call(make_registry(folder), "read_skill_file", name="a", path="form.txt")
+    assert result.content == (ImageContent(content, kind),)
+
+
+def test_a_pdf_is_a_file(write_skill):
+    """Also one of plain characters; a text that only begins like an image is a text."""
+    folder = write_skill("a", a_b_pdf="%PDF-1.4 plain", gif_md="GIF89 is old.")
+    registry = make_registry(folder)
+    result = call(registry, "read_skill_file", name="a", path="a.b.pdf")
+    assert result.content == (FileContent("skill:a/a.b.pdf", b"%PDF-1.4 plain", "application/pdf"),)
+    assert call(registry, "read_skill_file", name="a", path="gif.md").text == "GIF89 is old."
+
+
+def test_a_large_or_other_file_is_an_error(write_skill):
+    """With what may be read."""
+    folder = write_skill("a")
+    (folder / "large.png").write_bytes(b"\x89PNG" + bytes(1_000_000))
+    (folder / "form.docx").write_bytes(b"PK\3\4\0")
+    registry = make_registry(folder)
+    assert "is too large" in call(registry, "read_skill_file", name="a", path="large.png").text
+    other = call(registry, "read_skill_file", name="a", path="form.docx").text
+    assert "'form.docx' isn't a UTF-8 text, an image or a PDF" in other
 
 
 @pytest.mark.parametrize("permission", ["shell", None])

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from attrs import frozen
 
+from pegboard import FileContent, ImageContent
 from pegboard.config import may_bind
+from pegboard.tools import media_type
 from pegboard.typing import JsonObject
 from pegboard_skills.folder import read_file
 from pegboard_skills.front_matter import FrontMatter, SkillError, read_front_matter, split_text
@@ -19,6 +22,8 @@ MOST_SKILL: Final = 100_000
 
 MOST_FILE: Final = 1_000_000
 """Bytes of any other file that is read."""
+
+_IMAGES: Final = ("image/gif", "image/jpeg", "image/png", "image/webp")  # that models accept
 
 
 @frozen
@@ -55,23 +60,28 @@ class Skill:
         """
         return read_skill(self.folder, package=self.package, trusted=self.trusted)[1]
 
-    def read_file(self, path: str) -> str:
-        """The text of a file of it.
+    def read_file(self, path: str) -> str | ImageContent | FileContent:
+        """A file of it: its text, or the image or PDF that it is.
 
         Args:
             path: The file's path below the skill's folder, with `/`.
 
         Raises:
-            SkillError: The path leads elsewhere or through a link, or the file is missing, too large, no UTF-8 text, or
-                part of a project and not trusted.
+            SkillError: The path leads elsewhere or through a link, or the file is missing, too large, something else,
+                or part of a project and not trusted.
         """
         content = _read(self.folder, path, MOST_FILE, trusted=self.trusted)
+        kind = media_type(content, "text/plain")
+        if kind in _IMAGES:
+            return ImageContent(content, kind)
+        if kind == "application/pdf":
+            return FileContent(f"skill:{quote(f'{self.name}/{path}')}", content, kind)
         try:
             if b"\0" not in content:
                 return content.decode("utf-8-sig")
         except UnicodeDecodeError:
             pass
-        raise SkillError(f"{path!r:.200} isn't a text file")
+        raise SkillError(f"{path!r:.200} isn't a UTF-8 text, an image or a PDF")
 
 
 def read_skill(folder: Path, *, package: str | None = None, trusted: bool = False) -> tuple[Skill, str]:

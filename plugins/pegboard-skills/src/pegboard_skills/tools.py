@@ -82,7 +82,7 @@ class SkillTools:
         concurrency=Concurrency("shared"),
     )
     def read_skill_file(self, name: Name, path: Annotated[str, MinLen(1), MaxLen(1_000)]) -> ToolResult:
-        """Read a text file of a skill. Returns its text.
+        """Read a file of a skill. Returns a text, an image or a PDF.
 
         Args:
             name: Name of the skill.
@@ -90,12 +90,13 @@ class SkillTools:
         """
         skill = self._skill(name)
         try:
-            text = skill.read_file(path)
+            content = skill.read_file(path)
         except SkillError as error:
             near = did_you_mean(suggest(path, list_files(skill.folder).sizes.keys() - {FILE}))
             raise _unusable(f"The file of the skill {name!r}", error, near.strip()) from error
         title = f"{name}: {printable(path)}"
-        return ToolResult(escape_hidden(text) or "The file is empty.", title=title, metadata={"skill": name})
+        shown = escape_hidden(content) or "The file is empty." if isinstance(content, str) else content
+        return ToolResult(shown, title=title, metadata={"skill": name})
 
     def _skill(self, name: str) -> Skill:
         """A skill by its name; raises `ToolError` if there is none."""
