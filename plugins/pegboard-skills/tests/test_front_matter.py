@@ -107,6 +107,8 @@ def test_a_name_is_of_letters_and_single_dashes(name):
             ["the front matter isn't YAML: unacceptable character #x0000: special characters are not allowed in"],
         ),
         ("? [a]\n: b", ["the front matter isn't YAML: found unhashable key (line 2)"]),
+        ('a: "\\U00110000"', ["the front matter isn't YAML: chr() arg not in range(0x110000)"]),
+        ('a: "\\UFFFFFFFF"', ["the front matter isn't YAML: "]),
         ("[" * 50, ["the front matter is nested too deep"]),
         ("- " * 4_000, ["the front matter is nested too deep"]),
         ("a" * (MOST_FRONT + 1), ["the front matter has 10,001 characters; the maximum is 10,000"]),

@@ -164,13 +164,15 @@ def _parse(text: str) -> dict[str, Any]:
 
     try:
         values: Any = yaml.load(text, _loader())  # noqa: S506  a safe one, which makes texts, lists and mappings only
-    except yaml.YAMLError as error:
+    except SkillError:
+        raise
+    except RecursionError:
+        raise SkillError("the front matter is nested too deep") from None
+    except Exception as error:  # noqa: BLE001  other than YAMLError, too, such as for "\U00110000"
         mark: Any = getattr(error, "problem_mark", None)
         line = "" if mark is None else f" (line {mark.line + 2})"  # the first line is the fence
         reason = " ".join(str(getattr(error, "problem", None) or error).split())[:200]
         raise SkillError(f"the front matter isn't YAML: {reason}{line}") from None
-    except RecursionError:
-        raise SkillError("the front matter is nested too deep") from None
     if not isinstance(values, dict):
         raise SkillError("the front matter isn't a mapping of keys to values")
     return cast("dict[str, Any]", values)
