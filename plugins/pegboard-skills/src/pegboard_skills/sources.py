@@ -95,8 +95,9 @@ class SkillSources:
         """The skills now. Of two of one name the user's is used; else neither is."""
         problems: list[Problem] = []
         usable: dict[str, list[Skill]] = {}
+        trust = _stamp(trust_file())
         for place in self.places(problems):
-            skill = self._read(place)
+            skill = self._read(place, trust)
             if isinstance(skill, SkillError):
                 problems.append(place.problem(*skill.problems, fix=skill.fix))
             else:
@@ -116,11 +117,14 @@ class SkillSources:
 
     def places(self, problems: list[Problem]) -> Iterator[Place]:
         """The folders of all skills, each once; `problems` gets what is wrong with what is searched."""
-        seen: set[Path] = set()
+        seen: set[tuple[int, int]] = set()
         for place in self._all_places(problems):
-            real = place.folder.resolve()
-            if real not in seen:
-                seen.add(real)
+            try:
+                facts = place.folder.stat()
+            except OSError:  # it has vanished, or may not be searched
+                continue
+            if (facts.st_dev, facts.st_ino) not in seen:
+                seen.add((facts.st_dev, facts.st_ino))
                 yield place
 
     def _all_places(self, problems: list[Problem]) -> Iterator[Place]:
@@ -133,9 +137,9 @@ class SkillSources:
         for folder, package in self._of_packages[0]:
             yield from _places_in(Place(folder, package, trusted=True), problems)
 
-    def _read(self, place: Place) -> Skill | SkillError:
+    def _read(self, place: Place, trust: _Stamp) -> Skill | SkillError:
         """The skill, or why it can't be used; cached while neither its file nor the user's trust changes."""
-        stamps = _stamp(place.folder / FILE), _stamp(trust_file())
+        stamps = _stamp(place.folder / FILE), trust
         known = self._cache.get(place)
         if known is not None and known[0] == stamps:
             return known[1]
