@@ -291,6 +291,8 @@ def test_a_media_type_is_found_at_once(start):
         (b"gr\xf6\xdfer", "text/plain; charset=ISO-8859-1", "größer"),
         (b"gr\xf6\xdfer", "text/plain", "gr\ufffd\ufffder"),
         (b"words", "text/plain; charset=unknown", "words"),
+        ("größer".encode(), "text/plain; charset=ascii", "größer"),
+        ("文字".encode("gbk")[:-1], "text/plain; charset=gbk", "文\ufffd"),
         ("größer".encode("utf-16"), "text/csv", "größer"),
         (b"\xef\xbb\xbf{}", "application/json", "{}"),
         (b"<a/>", "application/atom+xml", "<a/>"),

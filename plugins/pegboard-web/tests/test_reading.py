@@ -83,6 +83,18 @@ def test_charsets(web, server, content, kind):
     assert web.body_of(web.fetch(server.page("/a", content, kind))) in ("wörds", "слова")
 
 
+@pytest.mark.parametrize("name", ["iso-8859-1", "US-ASCII", "'latin1'"])
+def test_what_is_called_latin_is_read_as_by_browsers(web, server, name):
+    url = server.page("/a", b"\x93words\x94 for 5 \x80", f"text/plain; charset={name}")
+    assert web.body_of(web.fetch(url)) == "“words” for 5 €"
+
+
+@pytest.mark.parametrize("name", ["gbk", "shift_jis", "euc-jp", "big5", "utf-16-le"])
+def test_a_text_that_is_cut_within_a_letter_keeps_its_charset(web, server, name):
+    url = server.page("/a", ("文字" * 100).encode(name), f"text/plain; charset={name}")
+    assert web.body_of(web.fetch(url, most_bytes=51)).startswith("文字" * 12 + "文")
+
+
 def test_a_text_that_is_cut_within_a_letter_stays_utf8(web, server):
     assert web.body_of(web.fetch(server.page("/a", "ö" * 100, "text/plain"), most_bytes=51)) == "ö" * 25 + "\\u{fffd}"
 

@@ -232,11 +232,20 @@ def text_of_file(file: FileContent) -> str | None:
         return None
     charset = re.search(_CHARSET, declared)
     mark = next((mark for mark in _MARKS if data.startswith(mark)), None)
-    try:
-        text = data.decode(_MARKS[mark] if mark else charset[1] if charset else "utf-8")
-    except (LookupError, ValueError):
-        text = "\0" if kind == BINARY else data.decode(errors="replace")
+    name = _MARKS[mark] if mark else charset[1] if charset else "utf-8"
+    text = _decoded(data, name, is_surely_text=kind != BINARY)
     return None if "\0" in text or (kind == BINARY and re.search(_CONTROLS, text)) else encodable_text(text)
+
+
+def _decoded(data: bytes, name: str, *, is_surely_text: bool) -> str:
+    """A text in a charset, or in UTF-8 if it isn't; else what is readable of it, or a NUL where it may be no text."""
+    for charset, errors in ((name, "strict"), ("utf-8", "strict"), (name, "replace"), ("utf-8", "replace")):
+        try:
+            return data.decode(charset, errors)
+        except (LookupError, ValueError):
+            if not is_surely_text:
+                break
+    return "\0"
 
 
 def _as_content(value: Any) -> tuple[Content, ...]:

@@ -15,6 +15,8 @@ from pegboard_web.page import Page
 
 _IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _KIND: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,60}")
+_LATIN: Final = "windows-1252"
+_CALLED_LATIN: Final = frozenset({"iso-8859-1", "iso8859-1", "latin1", "latin-1", "ascii", "us-ascii"})  # by browsers
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 
@@ -50,10 +52,8 @@ def read_page(answer: Answer) -> Page:
 
 def _with_charset(answer: Answer, kind: str, declared: str) -> str:
     """A media type with the charset of a text: as declared, as HTML itself says, or by its bytes as browsers do."""
-    if "charset" in declared.lower() and plain_type(declared) == kind:
-        return declared
-    charset = None
-    if kind in _HTML:
+    charset = _charset_of(declared) if plain_type(declared) == kind else None
+    if kind in _HTML and charset is None:
         from bs4.dammit import EncodingDetector
 
         charset = EncodingDetector.find_declared_encoding(answer.content, is_html=True)
@@ -61,7 +61,14 @@ def _with_charset(answer: Answer, kind: str, declared: str) -> str:
             charset = "utf-8"  # the declaration itself was ASCII
     if kind == BINARY and charset is None:
         return BINARY  # a text if it is UTF-8
-    return f"{kind}; charset={charset or ('utf-8' if _is_utf8(answer) else 'windows-1252')}"
+    if charset is None:
+        charset = "utf-8" if _is_utf8(answer) else _LATIN
+    return f"{kind}; charset={_LATIN if charset.lower() in _CALLED_LATIN else charset}"
+
+
+def _charset_of(declared: str) -> str | None:
+    found = re.search(r"(?i);\s*charset\s*=\s*[\"']?([\w.:-]+)", declared)
+    return None if found is None else found[1]
 
 
 def _is_utf8(answer: Answer) -> bool:
