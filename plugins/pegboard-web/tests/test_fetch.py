@@ -10,8 +10,9 @@ import zlib
 
 import pytest
 
-from pegboard import Permissions, Reject, Rule, ToolCall, ToolRegistry
+from pegboard import Permissions, Reject, Rule, ToolCall, ToolContext, ToolRegistry
 from pegboard_web import Settings, WebFetch
+from pegboard_web.fetch import Fetcher
 
 
 def test_a_page_is_markdown_of_others(web, server):
@@ -223,6 +224,52 @@ def test_a_page_that_comes_drop_by_drop_is_given_up(web, server):
     assert "within 0.3 s" in web.fetch(f"{server.url}/a", timeout=0.3).text
 
 
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        ("HTTP/1.1 200 OK\r\n", "a: b\r\n" * 100),
+        ("HTTP/1.1 200 OK\r\na: ", "b" * 1_000),
+        ("HTTP/1.1 200 ", "a" * 1_000),
+        ("", "HTTP/1.1 102 Wait\r\n\r\n"),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "0" * 1_000),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n", "a: b\r\n" * 100),
+    ],
+    ids=["headers", "header", "status", "answers", "chunk", "trailers"],
+)
+def test_what_surrounds_a_page_may_not_be_endless(web, server, begin, more):
+    def answer(handler):
+        handler.write(begin.encode())
+        while handler.write(more.encode()):
+            pass
+
+    server.answers["/a"] = answer
+    assert "can't be fetched" in web.fetch(f"{server.url}/a", timeout=0.5).text
+
+
+def test_a_page_in_tiny_parts_doesnt_hold_up_the_event_loop(web, server):
+    def answer(handler):
+        handler.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 5_000 + b"0\r\n\r\n")
+
+    async def count(turns):
+        while True:
+            turns.append(await asyncio.sleep(0))
+
+    async def run(turns):
+        counting = asyncio.create_task(count(turns))
+        fetcher = Fetcher(Settings(allow=web.LOCAL, cache_seconds=0))
+        await fetcher.fetch(f"{server.url}/a", ToolContext())  # imports what it needs
+        turns.clear()
+        page = await fetcher.fetch(f"{server.url}/b", ToolContext())
+        counting.cancel()
+        return page
+
+    turns = []
+    server.answers["/b"] = answer
+    server.page("/a", "x")
+    assert asyncio.run(run(turns)).text == "x" * 5_000
+    assert len(turns) > 4_000
+
+
 def test_a_compressed_page_is_read(web, server):
     url = server.page("/a", gzip.compress(b"some words"), "text/plain", **{"content-encoding": "gzip"})
     assert web.body_of(web.fetch(url)) == "some words"
@@ -323,8 +370,6 @@ def test_an_errors_text_is_short_and_what_is_none_is_left_out(web, server):
 
 
 def test_what_may_work_later_says_so(web, server):
-    from pegboard_web.fetch import Fetcher
-
     async def error():
         with pytest.raises(Exception, match="503") as raised:
             await Fetcher(Settings(allow=web.LOCAL)).fetch(f"{server.url}/a", _NoCall())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -164,6 +165,7 @@ async def read_answer(response: httpx2.Response, most: int) -> Answer:
         content += part if unzip is None else _unzipped(unzip, part, most + 1 - len(content))
         if max(read, len(content)) > most:  # also of what is empty once it is decompressed
             break
+        await asyncio.sleep(0)  # very many small parts don't hold up the event loop
     is_cut = max(read, len(content)) > most
     if unzip is not None and read and not is_cut and not unzip.eof:
         raise BodyError("its compressed data ends too early")
