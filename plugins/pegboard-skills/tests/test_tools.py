@@ -186,8 +186,9 @@ def test_a_file_that_isnt_trusted_is_the_users_to_allow(tmp_path, write_skill):
     registry = ToolRegistry()
     registry.register(tools)
     for tool, more in (("load_skill", {}), ("read_skill_file", {"path": "notes.md"})):
-        text = call(registry, tool, name="a", **more).text
-        assert text.endswith("isn't trusted as it is now.\nOnly the user can allow it."), text
+        result = call(registry, tool, name="a", **more)
+        assert result.text.endswith("isn't trusted as it is now.\nOnly the user can allow it."), result.text
+        assert "then run: registry config trust" in result.detail.split("\n")[0], "which is for the user"
 
 
 def test_rules_name_a_skill(write_skill):

@@ -39,7 +39,7 @@ class SkillError(PegboardError):
     def __init__(self, *problems: str, fix: str | None = None) -> None:
         self.problems = problems
         self.fix = fix
-        super().__init__("; ".join(problems))
+        super().__init__("; ".join(problems if fix is None else (*problems, fix)))
 
 
 @frozen

@@ -67,7 +67,7 @@ class SkillTools:
         try:
             text = skill.read_text()
         except SkillError as error:
-            raise _unusable(f"The skill {name!r}", error) from error
+            raise _unusable(f"The skill {name!r}", error) from error.with_traceback(None)
         notes = "\n".join(_notes(skill, list_files(skill.folder), context.offered))
         text = escape_hidden(text) or "The skill has no text."
         return ToolResult(f"{text}\n\n---\n{notes}" if notes else text, title=f"Skill {name}", metadata={"skill": name})
@@ -93,7 +93,7 @@ class SkillTools:
             content = skill.read_file(path)
         except SkillError as error:
             near = did_you_mean(suggest(path, list_files(skill.folder).sizes.keys() - {FILE}))
-            raise _unusable(f"The file of the skill {name!r}", error, near.strip()) from error
+            raise _unusable(f"The file of the skill {name!r}", error, near.strip()) from error.with_traceback(None)
         title = f"{name}: {printable(path)}"
         shown = escape_hidden(content) or "The file is empty." if isinstance(content, str) else content
         return ToolResult(shown, title=title, metadata={"skill": name})
@@ -108,8 +108,8 @@ class SkillTools:
 
 
 def _unusable(what: str, error: SkillError, hint: str = "") -> ToolError:
-    trust = "Only the user can allow it." if error.fix else ""
-    return ToolError(f"{what} can't be read: {error}.", hint=trust or hint or None)
+    trust = "Only the user can allow it." if error.fix else ""  # how is in the error: the cause, for the operator
+    return ToolError(f"{what} can't be read: {'; '.join(error.problems)}.", hint=trust or hint or None)
 
 
 def _notes(skill: Skill, files: Files, offered: Sequence[Any]) -> list[str]:
