@@ -1,97 +1,26 @@
-"""Real HTTP servers, which record requests and give prepared answers; documents, and calls of their tools."""
+"""Servers on 127.0.0.1; documents, and calls of their tools."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from http_server import running
 from pegboard import Once, ToolCall, ToolRegistry
 from pegboard_openapi import OpenAPIToolset
 
 
-class Server:
-    """A server with the `requests` that it got; `answers`: path -> `(status, headers, body)`, or a function."""
-
-    def __init__(self):
-        self.requests, self.answers = [], {}
-        self.hang = threading.Event()
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_):
-                pass
-
-            def __getattr__(self, name):
-                if name.startswith("do_"):
-                    return self.answer
-                raise AttributeError(name)
-
-            def answer(self):
-                length = int(self.headers.get("content-length") or 0)
-                body = self.rfile.read(length)
-                server.requests.append(Request(self.command, self.path, self.headers, body))
-                answer = server.answers.get(self.path.partition("?")[0], (200, {}, b'{"ok":true}'))
-                if callable(answer):
-                    answer = answer(server.requests[-1])
-                if answer is None:  # no answer at all
-                    self.close_connection = True
-                    return
-                status, headers, content = answer
-                self.send_response(status)
-                for key, value in {"content-type": "application/json", **headers}.items():
-                    self.send_header(key, value)
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                if self.command != "HEAD":
-                    try:
-                        self.wfile.write(content)
-                    except OSError:  # the client has read enough
-                        self.close_connection = True
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-
-    @property
-    def last(self):
-        return self.requests[-1]
-
-
-class Request:
-    def __init__(self, method, path, headers, body):
-        self.method, self.path, self.headers, self.body = method, path, headers, body
-
-
-@contextmanager
-def running():
-    server = Server()
-    thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.hang.set()
-        server.http.shutdown()
-        server.http.server_close()
-        thread.join()
-
-
 @pytest.fixture
 def server():
-    with running() as made:
+    with running((200, {}, b'{"ok":true}'), "application/json") as made:
         yield made
 
 
 @pytest.fixture
 def other():
     """A server of another origin."""
-    with running() as made:
+    with running((200, {}, b'{"ok":true}'), "application/json") as made:
         yield made
 
 

@@ -198,7 +198,7 @@ def test_a_redirect_to_no_server(api, server, location):
 
 
 def test_a_server_that_hangs(api, server):
-    server.answers["/x"] = lambda _request: server.hang.wait(30) and None
+    server.answers["/x"] = lambda _request: server.end.wait(30) and None
     content = api.document({**api.operation(), **api.operation("post", "/y", "y")}, server=server)
     server.answers["/y"] = server.answers["/x"]
     assert api.call(content, "x", timeout=0.2).text == "x: the server didn't answer within 0.2 s."

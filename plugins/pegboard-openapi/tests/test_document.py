@@ -120,7 +120,7 @@ def test_a_url_without_a_document(api, server, answer, text):
 
 
 def test_a_server_that_hangs_while_the_document_is_fetched(api, server):
-    server.answers["/openapi.json"] = lambda _request: server.hang.wait(30) and None
+    server.answers["/openapi.json"] = lambda _request: server.end.wait(30) and None
     _, (problem,) = api.tools_of(f"{server.url}/openapi.json?token=secret", timeout=0.3)
     assert problem == f"toolset 'api': {server.url}/openapi.json can't be fetched: it takes longer than 0.3 s"
 
