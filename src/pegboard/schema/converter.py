@@ -329,7 +329,7 @@ def json_key(key: str) -> dict[str, str]:
 
 
 class JsonRecord:
-    """Base of pegboard's own values that hosts, files and other processes exchange as JSON, with one convention for all.
+    """Base of pegboard's own values that hosts, files and other processes exchange as JSON, with one convention.
 
     The keys are the attributes' names in camelCase, after the `type` of a class that has one. Empty values (`None`,
     `False`, an empty list or object) are left out. Names in snake_case are read as well: 0.1 wrote them.
