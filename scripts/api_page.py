@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum
 from importlib import import_module
@@ -136,10 +137,18 @@ def contents() -> Iterator[str]:
         first, *_ = (inspect.getdoc(import_module(f"pegboard.{name}")) or "").split("\n\n")
         yield f"| [`pegboard.{name}`](api/{name}.md) | {' '.join(first.split())} |"
     yield "\n| topic | names |\n|---|---|"
+    anchors = Counter[str]()  # `Tool` comes after `tool`: its anchor is `tool_1`
     for heading, (_, names) in TOPICS.items():
-        links = ", ".join(f"[`{name}`](#{name.lower()})" for name in names.split())
+        links = ", ".join(f"[`{name}`](#{anchor(name, anchors)})" for name in names.split())
         yield f"| [{heading}](#{heading.lower().replace(' ', '-')}) | {links} |"
     yield ""
+
+
+def anchor(name: str, earlier: Counter[str]) -> str:
+    """The anchor of a name's heading, after those of earlier ones."""
+    text = name.lower()
+    earlier[text] += 1
+    return text if earlier[text] == 1 else f"{text}_{earlier[text] - 1}"
 
 
 def blocks_of(module_name: str) -> Iterator[str]:

@@ -108,9 +108,11 @@ def test_every_relative_link_leads_somewhere(page: str) -> None:
 
 
 def headings(page: Path) -> set[str]:
-    """The headings of a page, as anchors."""
+    """The headings of a page, as anchors; of equal ones, the later are numbered."""
     found = re.findall(r"^#+ +(.+)$", BLOCK.sub("", page.read_text(encoding="utf-8")), flags=re.MULTILINE)
-    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in found}
+    texts = [re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in found]
+    numbers = [texts[:index].count(text) for index, text in enumerate(texts)]
+    return {f"{text}_{number}" if number else text for text, number in zip(texts, numbers, strict=True)}
 
 
 @pytest.mark.parametrize("page", PAGES)
