@@ -16,6 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _QUICK: Final = "__pegboard_quick__"
 _READ_ONLY: Final = "__pegboard_read_only__"
 _WRAPPED: Final = "__pegboard_wrapped__"
+_WHILE: Final = "__pegboard_while__"
 ONLY: Final = "__pegboard_only__"  # attribute of a callback with the names of its tools, set by `when`
 
 
@@ -73,6 +74,31 @@ def when(where: str) -> Callable[[F], F]:
         return function
 
     return marked
+
+
+def only_while(condition: Callable[..., bool]) -> Callable[[F], F]:
+    """Decorator for a `check_tools` callback that has something to check only while `condition(config)` is true.
+
+    While no callback has, nothing is checked, and a call without resolved tools isn't resolved for that. The condition
+    is called each time, on the event loop; above a method it is a function of the class. One that raises is true.
+    """
+
+    def marked(function: F) -> F:
+        setattr(function, _WHILE, condition)
+        return function
+
+    return marked
+
+
+def is_due(function: Callable[..., Any], config: Any) -> bool:
+    """Whether a `check_tools` callback has something to check now."""
+    function = getattr(function, _WRAPPED, function)
+    condition: Callable[..., bool] | None = getattr(function, _WHILE, None)
+    owner = getattr(function, "__self__", None)
+    try:
+        return condition is None or bool(condition(config) if owner is None else condition(owner, config))
+    except Exception:  # noqa: BLE001  the check itself says what is wrong
+        return True
 
 
 def may_block(function: Callable[..., Any]) -> bool:

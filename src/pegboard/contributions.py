@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
 from pegboard import lazy
-from pegboard.callbacks import Callback, accept_keywords
+from pegboard.callbacks import Callback, accept_keywords, is_due
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, limit_of
 from pegboard.errors import (
     PluginError,
@@ -175,6 +175,16 @@ class Contributions:
             return []
         wanted = {f"pegboard_{hook}" for hook in hooks}
         return [each.load for each in self.catalogue.lazy_plugins if each.load and not wanted.isdisjoint(each.hooks)]
+
+    def is_checked(self) -> bool:
+        """Whether a resolution is checked now; imports the plugins that may check it."""
+        if not self.catalogue.has_checks:
+            return False
+        for load in self.unloaded("check_tools") if self.catalogue.has_lazy_checks else ():
+            load()
+        catalogue = self.catalogue
+        links = catalogue.callbacks("check_tools")
+        return catalogue.required_check is not None or any(is_due(link.function, self.config) for link in links)
 
     def remove(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
         """Removes exactly these tools and toolsets."""

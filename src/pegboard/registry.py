@@ -299,10 +299,10 @@ class ToolRegistry(Registrar):
         catalogue = self.contributions.catalogue
         if resolved is None and (
             self._where
-            or catalogue.has_checks
             or catalogue.has_transforms
             or type(name) is not str
             or name not in catalogue.tools
+            or (catalogue.has_checks and await self._is_checked())
         ):
             resolved = await self._callable([name], EMPTY_CONTEXT if context is None else context)
         prepared = self._prepared
@@ -351,7 +351,8 @@ class ToolRegistry(Registrar):
     def may_ask(self, tool: Tool) -> bool:
         """Whether a person may be asked before a call of a tool, under the permissions and callbacks of now.
 
-        `False` is certain: `decide` never answers `ask` for it. A running tool may still ask.
+        `False` is certain: `decide` never answers `ask` for it as it is here, such as in the tools of a request. A
+        running tool may still ask.
         """
         from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, policy_of
 
@@ -656,7 +657,7 @@ class ToolRegistry(Registrar):
             from pegboard.toolsets.toolset import may_contain
 
             toolsets = [each for each in toolsets if may_contain(each, missing)]
-        if not (self._where or toolsets or catalogue.has_checks or catalogue.transforms):
+        if not (self._where or toolsets or catalogue.transforms or await self._is_checked()):
             return None
         return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)
 
@@ -678,9 +679,15 @@ class ToolRegistry(Registrar):
             toolset_timeout=self.limits.toolset_timeout,
             predicate_timeout=self.limits.predicate_timeout,
             transforms=catalogue.transforms,
-            check=self._check if catalogue.has_checks else None,
+            check=self._check if await self._is_checked() else None,
             **options,
         )
+
+    async def _is_checked(self) -> bool:
+        """Whether a resolution is checked now; imports the plugins that may check it."""
+        if self.contributions.catalogue.has_lazy_checks:
+            await self._load("check_tools")
+        return self.contributions.is_checked()
 
     async def _check(self, resolved: ResolvedTools) -> ResolvedTools:
         """What the `check_tools` callbacks leave of resolved tools."""

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard import Config, Problem, ToolRegistry, hookimpl, load, load_config, register_plugin, tool, tool_of
+from pegboard import (
+    Config,
+    Once,
+    Permissions,
+    PluginRecord,
+    Problem,
+    Reject,
+    Rule,
+    ToolRegistry,
+    hookimpl,
+    load,
+    load_config,
+    register_plugin,
+    tool,
+    tool_of,
+)
+from pegboard.callbacks import only_while
 from pegboard.errors import ConfigError
 
 
@@ -34,6 +50,32 @@ async def test_a_callback_leaves_tools_out_and_says_why(registry):
     assert "- lock: it has changed" in str(resolved.explain("a"))
     assert (await registry.call("a")).kind == "not_offered"
     assert (await registry.call("b")).text == "b"
+
+
+@pytest.mark.parametrize("permissions", [None, Permissions(), Permissions([Rule("a", "*", "allow")])])
+async def test_a_callback_has_each_call_of_a_tool_ask(registry, permissions):
+    asked = []
+
+    def check(resolved):
+        return resolved.evolve(tools=[tool.evolve(asks={"lock": f"{tool.name} is new"}) for tool in resolved])
+
+    def approver(request, _context):
+        asked.append((request.permission, request.patterns))
+        return Once()
+
+    handle = registry.add_callback("check_tools", check)
+    registry.permissions, registry.approver = permissions, approver
+    resolved = await registry.resolve()
+    assert registry.may_ask(resolved.tools[0])
+    for _ in range(2):
+        assert (await registry.call("a", resolved=resolved)).text == "a"
+    assert asked == [("lock", ("a is new",))] * 2
+    registry.approver = lambda *_: Reject()
+    assert (await registry.call("a")).kind == "rejected"
+    registry.permissions = Permissions([Rule("lock", "a is new", "deny")])
+    assert (await registry.decide("a")).action == "deny"
+    handle.dispose()
+    assert (await registry.decide("a")).action == "allow"
 
 
 async def test_each_gets_the_answer_of_the_one_before_with_the_configuration(registry):
@@ -111,6 +153,46 @@ def test_required_is_true_or_false(tmp_path):
         load_config(user=False, explicit=file)
     file.write_text('[lock]\nfile = "./x.lock"\n')
     assert load_config(user=False, explicit=file).lock == {"file": str(tmp_path / "x.lock")}
+
+
+async def test_one_that_has_nothing_to_check_now_costs_a_call_no_resolution(registry, monkeypatch):
+    due, seen = [False], []
+
+    @only_while(lambda config: due[0])
+    def check(resolved):
+        seen.append(resolved.names)
+        return resolved.without("lock", {"a": "it has changed"})
+
+    registry.add_callback("check_tools", check)
+    assert (await registry.resolve()).names == ("a", "b")
+    with monkeypatch.context() as patched:
+        patched.setattr(registry, "_resolved", lambda *_: pytest.fail("resolved"))
+        assert (await registry.call("a")).text == "a"
+        assert (await registry.decide("a")).action == "allow"
+    assert seen == []
+    due[0] = True
+    assert (await registry.call("a")).kind == "not_offered"
+    assert (await registry.resolve()).names == ("b",)
+
+
+async def test_a_condition_that_fails_leaves_the_decision_to_the_check(registry):
+    def check(resolved):
+        return resolved.without("lock", {"a": "it has changed"})
+
+    registry.add_callback("check_tools", only_while(lambda config: 1 / 0)(check))
+    assert (await registry.call("a")).kind == "not_offered"
+
+
+async def test_a_plugin_that_isnt_imported_yet_is_imported_to_say_whether_it_checks(registry):
+    def load():
+        registry.add_callback("check_tools", only_while(lambda config: False)(lambda resolved: None))
+        registry.contributions.change(lambda now: now.evolve(plugins={"late": record.evolve(load=None)}))
+
+    record = PluginRecord("late", hooks=("pegboard_check_tools",), load=load)
+    registry.contributions.change(lambda now: now.evolve(plugins={"late": record}))
+    assert not registry.contributions.is_checked()
+    assert (await registry.call("a")).text == "a"
+    assert registry.plugins()[0].load is None
 
 
 async def test_without_one_a_call_resolves_nothing(registry, monkeypatch):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections import Counter
 
 import pytest
 
@@ -99,6 +101,26 @@ async def test_a_class_may_ask_and_each_call_shows_the_drift(made):
     assert 'description was "Old."' in asked[0].to_text()
 
 
+@pytest.mark.parametrize("bind_grants", [False, True])
+async def test_a_call_asks_for_what_had_drifted_when_its_tools_were_resolved(made, tmp_path, bind_grants):
+    registry = made(SIZE.with_spec(description="Old."), NAME, wording="ask", bind_grants=bind_grants)
+    resolved = await registry.resolve()
+    asking, other = resolved.tools[1], resolved.tools[0]
+    assert (registry.may_ask(asking), registry.may_ask(other)) == (True, False)
+    write_lock(tmp_path / "pegboard.lock", lock_of(Comparison(Lock(), tmp_path), Present([SIZE, NAME])), whole=True)
+    after = await registry.resolve()
+    for tools, action in ((resolved, "ask"), (after, "allow")):
+        assert (await registry.decide("size", {"path": "a"}, resolved=tools)).action == action
+
+
+async def test_a_lazy_tool_asks_once_it_is_loaded(made):
+    lazy = Tool.lazy(SIZE.spec, lambda: size)
+    registry = made(lazy.with_spec(description="Old."), tools=[lazy], wording="ask")
+    assert (await registry.call("size", {"path": "abc"})).kind == "denied"
+    registry.approver = lambda *_: Once()
+    assert (await registry.call("size", {"path": "abc"})).text == "3"
+
+
 async def test_what_is_accepted_meanwhile_no_longer_asks(made, tmp_path):
     registry = made(SIZE.with_spec(description="Old."), NAME, wording="ask")
     await registry.resolve()
@@ -109,6 +131,34 @@ async def test_what_is_accepted_meanwhile_no_longer_asks(made, tmp_path):
 
 async def test_without_a_lock_everything_is_offered(made):
     assert (await made().resolve()).names == ("name", "size")
+
+
+async def _entered(registry) -> Counter[str]:
+    """The functions of pegboard that a call without resolved tools enters, the second time."""
+    assert (await registry.call("size", {"path": "abc"})).text == "3"
+    entered: Counter[str] = Counter()
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_globals.get("__name__", "").startswith("pegboard"):
+            entered[frame.f_code.co_qualname.removesuffix(".<locals>.<genexpr>")] += 1
+
+    sys.setprofile(note)
+    try:
+        await registry.call("size", {"path": "abc"})
+    finally:
+        sys.setprofile(None)
+    return entered
+
+
+async def test_without_a_lock_a_call_only_looks_whether_there_is_one(made, tmp_path):
+    plain, registry = ToolRegistry(), made()
+    plain.register(SIZE)
+    more = await _entered(registry) - await _entered(plain)
+    asked = {"ToolRegistry._is_checked", "Contributions.is_checked", "Catalogue.callbacks", "is_due"}
+    assert {*more} == asked | {"LockPlugin._applies", "LockPlugin._read_settings"}
+    assert not registry.may_ask(SIZE)
+    write_lock(tmp_path / "pegboard.lock", lock_of(Comparison(Lock(), tmp_path), Present([NAME])), whole=True)
+    assert (await registry.call("size", {"path": "abc"})).kind == "not_offered"
 
 
 @pytest.mark.parametrize("content", [None, "{}", "<<<<<<< mine\n", "[" * 1_000])

@@ -360,8 +360,8 @@ class Session:
 
     @property
     def has_checks(self) -> bool:
-        """Whether a plugin checks the tools of each resolution."""
-        return self._catalogue.has_checks
+        """Whether a plugin checks the tools of each resolution now."""
+        return self.registry.contributions.is_checked()
 
     @property
     def is_live(self) -> bool:

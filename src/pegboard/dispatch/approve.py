@@ -259,7 +259,8 @@ class Asking(Asked):
         decision = policy.decide(arguments, context, granted, evaluation)
         if decision.action == "deny":
             raise denial(permissions, self.tool, decision)
-        requests = [each for asked in self.demands if (each := self._judge(asked, "call")) is not None]
+        demands = (*self.demands, *(Ask(name, (text,)) for name, text in self.tool.asks.items()))
+        requests = [each for asked in demands if (each := self._judge(asked, "call")) is not None]
         if decision.action == "ask":
             facts = policy.request(evaluation, arguments, context, granted)
             requests.append(self._request(reason=decision.reason, **facts))

@@ -124,6 +124,7 @@ class Tool:
         own_names: Argument name for the model -> the tool's own name, if a `Reshape` has renamed it.
         presets: Argument, by the tool's own name -> JSON text of the value that a `Reshape` fixes or gives by default.
         untransformed: The tool that a plugin's transform is given, while it is transformed; else `None`.
+        asks: Permissions that each call needs besides its own, by name, each with what a person reads and rules match.
     """
 
     spec: ToolSpec
@@ -146,6 +147,7 @@ class Tool:
     own_names: Mapping[str, str] = field(factory=dict[str, str], repr=False)
     presets: Mapping[str, JsonText] = field(factory=dict[str, JsonText], repr=False)
     untransformed: Tool | None = field(default=None, repr=False)
+    asks: Mapping[str, str] = field(factory=dict[str, str], repr=False)
 
     @property
     def name(self) -> str:
@@ -167,12 +169,12 @@ class Tool:
     def may_ask(self) -> bool:
         """Whether the tool itself gives a reason to ask the user, at least for some calls.
 
-        It is marked destructive, requires confirmation, has a permission, or is of an untrusted origin.
+        It is marked destructive, requires confirmation, has a permission, asks for one, or is of an untrusted origin.
         `registry.may_ask(tool)` also takes rules, the mode and callbacks into account.
         """
         spec = self.spec
         marked = spec.annotations.destructive_hint is True or spec.requires_confirmation
-        marked = marked or "destructive" in self.by_arguments
+        marked = marked or "destructive" in self.by_arguments or bool(self.asks)
         return marked or self.confirms is not None or spec.permission is not None or not self.origin.trusted
 
     @cached_property

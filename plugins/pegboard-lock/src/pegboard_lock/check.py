@@ -82,6 +82,11 @@ class Comparison:
                 drifts.setdefault(name, []).append(Drift("version", None, text, name))
         return drifts
 
+    def code_text(self, name: str | None) -> str | None:
+        """The present digest of code, or those of its parts; `None` if it isn't known."""
+        code = None if name is None else self.codes.entry(name, self.base)["code"]
+        return code if code is None or isinstance(code, str) else " ".join(sorted(code.values()))
+
     def of_toolsets(self, identities: Mapping[str, str | None]) -> dict[str, list[Drift]]:
         """The drifts of toolsets that come from elsewhere, by name."""
         drifts: dict[str, list[Drift]] = {}

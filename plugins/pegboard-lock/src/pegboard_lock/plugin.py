@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field, frozen
 
-from pegboard import Ask, Config, Problem, ResolvedTools, Tool, hookimpl, nonblocking
-from pegboard.callbacks import read_only
+from pegboard import Config, Problem, ResolvedTools, Tool, hookimpl
+from pegboard.callbacks import only_while
 from pegboard.config import trust_file
 from pegboard.json import count_text
 from pegboard.toolsets import ToolMapper, identity_of
 from pegboard_lock.check import MOST_PROBLEMS_SHOWN, Comparison, Present
 from pegboard_lock.drift import Drift
 from pegboard_lock.lock_file import LockError, is_binding, read_lock, stamp_of
-from pegboard_lock.settings import LockSettings, lock_path, read_settings
+from pegboard_lock.settings import Action, LockSettings, place_of, read_settings
 
 if TYPE_CHECKING:
     import click
 
 _STEP: Final = "lock"
+_WORDS: Final[Mapping[Action, str]] = {
+    "hold": "is held back",
+    "ask": "asks before each call",
+    "warn": "has changed",
+}
 _CODE: Final = "pegboard/code"  # the key in a tool's meta of the digest of its code
 
 
@@ -41,11 +47,16 @@ class LockPlugin:
     """Plugin that holds back tools that aren't as the lock has them. Each registry has its own."""
 
     _loaded: _Loaded | None = field(default=None, init=False)
-    _settings: tuple[Config | None, LockSettings] | None = field(default=None, init=False)
-    _asking: dict[tuple[str, str], str] = field(factory=dict["tuple[str, str]", str], init=False)
-    _binders: dict[str, ToolMapper] = field(factory=dict[str, ToolMapper], init=False)
+    _settings: tuple[Config | None, LockSettings, str] | None = field(default=None, init=False)
+    _mappers: dict[tuple[str | None, str | None], ToolMapper] = field(factory=dict[Any, ToolMapper], init=False)
+
+    def _applies(self, config: Config | None) -> bool:
+        """Whether a lock is there, or required."""
+        settings, place = self._read_settings(config)
+        return settings.required or os.path.exists(place)  # noqa: PTH110  a text costs a third
 
     @hookimpl
+    @only_while(_applies)
     def pegboard_check_tools(self, resolved: ResolvedTools, config: Config | None) -> ResolvedTools | None:
         """Holds back what has drifted from the lock.
 
@@ -53,30 +64,18 @@ class LockPlugin:
             ConfigError: `[lock]` is wrong.
             LockError: A lock is required, and missing, damaged or not trusted.
         """
-        if self._settings is None or self._settings[0] is not config:
-            self._settings = config, read_settings(config)
-        settings = self._settings[1]
-        loaded = self._read(lock_path(config, settings))
+        settings, place = self._read_settings(config)
+        loaded = self._read(file := Path(place).absolute())
         if loaded is None:
             if settings.required:
-                raise LockError(lock_path(config, settings), "there is no such file; 'registry lock' writes it")
+                raise LockError(file, "there is no such file; 'registry lock' writes it")
             return None
         if loaded.comparison is None:
             assert loaded.fault is not None
             raise loaded.fault
         if settings.required and not loaded.binds:
-            file = lock_path(config, settings)
             raise LockError(file, f"it isn't trusted as it is; review it, then run 'registry config trust {file}'")
         return self._checked(resolved, loaded.comparison, settings)
-
-    @hookimpl
-    @nonblocking
-    @read_only
-    def pegboard_before_tool(self, tool: Tool) -> Ask | None:
-        """Asks before each call of a tool whose drift is to be asked about."""
-        if not self._asking or (text := self._asking.get((tool.name, tool.spec.digest))) is None:
-            return None
-        return Ask("lock", (f"{tool.name}: {text}",), metadata={"reason": text})
 
     @hookimpl
     def pegboard_register_commands(self, group: click.Group) -> None:
@@ -85,6 +84,14 @@ class LockPlugin:
 
         for command in (lock_command, verify_command, diff_command):
             group.add_command(command)
+
+    def _read_settings(self, config: Config | None) -> tuple[LockSettings, str]:
+        """The settings, and where the lock is."""
+        known = self._settings
+        if known is None or known[0] is not config:
+            settings = read_settings(config)
+            known = self._settings = config, settings, str(place_of(config, settings))
+        return known[1:]
 
     def _read(self, file: Path) -> _Loaded | None:
         """The lock in a file, read again if the file, or what is trusted, has changed; `None` if there is no file."""
@@ -105,70 +112,68 @@ class LockPlugin:
         of_code = comparison.of_code({name for _, name, _ in known})
         of_toolsets = comparison.of_toolsets({each.name: identity_of(each) for each in resolved.toolsets})
         held: dict[str, str] = {}
+        asked: dict[str, str] = {}
         problems: list[Problem] = []
-        if self._asking or of_code or of_toolsets or any(own for _, _, own in known):
+        if of_code or of_toolsets or any(own for _, _, own in known):
             for tool, name, own in known:
                 shared = (*of_code.get(name or "", ()), *of_toolsets.get(tool.origin.toolset or "", ()))
-                problems += self._judge(tool, (*own, *shared), own, held, settings)
+                if not (own or shared):
+                    continue
+                action, drifts = _gravest((*own, *shared), settings)
+                if action == "warn":
+                    drifts = own  # the others are reported once for all tools
+                else:
+                    (held if action == "hold" else asked)[tool.name] = "; ".join(map(str, drifts))
+                problems += [_problem(tool, action, drifts)] if drifts else []
         warned = [each for table in (of_code, of_toolsets) for own in table.values() for each in own]
         problems += [Problem(f"{each}", subject="lock") for each in warned if settings.action(each.kind) == "warn"]
         if problems or len(resolved.tools) < len(comparison.lock.tools):
             gone = comparison.removed(Present(resolved.tools))
             problems += [Problem(f"tool {each.tool!r} is no longer there", each.tool, subject="lock") for each in gone]
-        changed = resolved.without(_STEP, held)
+        codes: dict[str | None, str | None] = {}
         if settings.bind_grants:
-            changed = self._bound(changed, {tool: name for tool, name, _ in known}, comparison)
+            codes = {name: comparison.code_text(name) for name in {name for _, name, _ in known}}
+        changed = resolved.without(_STEP, held)
+        if codes or asked:
+            facts = {tool: (codes.get(name), asked.get(tool.name)) for tool, name, _ in known}
+            changed = changed.evolve(tools=self._stricter(changed.tools, facts))
         if (more := len(problems) - MOST_PROBLEMS_SHOWN) > 0:
             rest = f"and {count_text(more, 'more problem')} of this kind; 'registry diff' shows all"
             problems[MOST_PROBLEMS_SHOWN:] = [Problem(rest, subject="lock")]
         return changed.evolve(problems=(*resolved.problems, *problems)) if problems else changed
 
-    def _judge(
-        self, tool: Tool, drifts: Sequence[Drift], own: Sequence[Drift], held: dict[str, str], settings: LockSettings
-    ) -> Iterator[Problem]:
-        """Holds a tool back, or has its calls ask, by the gravest action; gives the problem, if there is one."""
-        by_action: dict[str, list[Drift]] = {}
-        for drift in drifts:
-            by_action.setdefault(settings.action(drift.kind), []).append(drift)
-        key = (tool.name, tool.spec.digest)
-        self._asking.pop(key, None)
-        if to_hold := by_action.get("hold"):
-            held[tool.name] = text = _text(to_hold)
-            yield _problem(tool, f"is held back: {text}", to_hold)
-        elif to_ask := by_action.get("ask"):
-            self._asking[key] = text = _text(to_ask)
-            yield _problem(tool, f"asks before each call: {text}", to_ask)
-        elif own:
-            yield _problem(tool, f"has changed: {_text(own)}", own)
-
-    def _bound(
-        self, resolved: ResolvedTools, names: Mapping[Tool, str | None], comparison: Comparison
-    ) -> ResolvedTools:
-        """The tools with digests of their code in their definitions, which grants and approvals are bound to."""
-        tools: list[Tool] = []
-        for tool in resolved.tools:
-            name = names.get(tool)
-            code = None if name is None else comparison.codes.entry(name, comparison.base)["code"]
-            if code is None:
-                tools.append(tool)
+    def _stricter(self, tools: Sequence[Tool], facts: Mapping[Tool, tuple[str | None, str | None]]) -> Iterator[Tool]:
+        """Tools with the digests of their code, which grants are bound to then, and texts that each call asks about."""
+        if len(self._mappers) > 2 * len(tools) + 100:
+            self._mappers.clear()
+        for mapper in self._mappers.values():
+            mapper.trim(tools)
+        for tool in tools:
+            if (key := facts[tool]) == (None, None):
+                yield tool
                 continue
-            key = code if isinstance(code, str) else " ".join(sorted(code.values()))
-            if key not in self._binders:
-                self._binders = {**dict([*self._binders.items()][-100:]), key: ToolMapper(partial(_with_code, key))}
-            tools.append(self._binders[key].one(tool))
-        return resolved.evolve(tools=tools) if tools != [*resolved.tools] else resolved
+            if key not in self._mappers:  # the same tool each time, so that what is compiled for it stays
+                self._mappers[key] = ToolMapper(partial(_changed, *key))
+            yield self._mappers[key].one(tool)
 
 
-def _with_code(code: str, tool: Tool) -> Tool:
-    return tool.with_spec(meta={**tool.spec.meta, _CODE: code})
+def _changed(code: str | None, text: str | None, tool: Tool) -> Tool:
+    if code is not None:
+        tool = tool.with_spec(meta={**tool.spec.meta, _CODE: code})
+    return tool if text is None else tool.evolve(asks={**tool.asks, "lock": f"{tool.name}: {text}"})
 
 
-def _text(drifts: Sequence[Drift]) -> str:
-    return "; ".join(map(str, drifts))
+def _gravest(drifts: Sequence[Drift], settings: LockSettings) -> tuple[Action, list[Drift]]:
+    """The gravest action for drifts of a tool, and those of them that call for it."""
+    by_action: dict[Action, list[Drift]] = {"hold": [], "ask": [], "warn": []}
+    for drift in drifts:
+        by_action[settings.action(drift.kind)].append(drift)
+    return next((action, found) for action, found in by_action.items() if found)
 
 
-def _problem(tool: Tool, text: str, drifts: Sequence[Drift]) -> Problem:
+def _problem(tool: Tool, action: Action, drifts: Sequence[Drift]) -> Problem:
     """A problem with the commands that show and accept the drift."""
+    text = f"{_WORDS[action]}: {'; '.join(map(str, drifts))}"
     subjects = dict.fromkeys(each.tool or each.distribution or each.toolset or "" for each in drifts)
     fix = f"review it with 'registry diff {tool.name}', accept it with 'registry lock {' '.join(subjects)}'"
     cause, origin = f"tool {tool.name!r} {text}; {fix}", tool.origin

@@ -102,7 +102,12 @@ def read_settings(config: Config | None) -> LockSettings:
 
 def lock_path(config: Config | None, settings: LockSettings) -> Path:
     """The path of the lock file, absolute; it need not exist."""
+    return place_of(config, settings).absolute()
+
+
+def place_of(config: Config | None, settings: LockSettings) -> Path:
+    """As `lock_path`, but relative to the working folder if that is where the lock is."""
     if settings.file is not None:
-        return Path(settings.file).expanduser().absolute()
+        return Path(settings.file).expanduser()
     folder = Path(config.files[-1]).parent if config is not None and config.files else Path()
-    return (folder / LOCK_NAME).absolute()
+    return folder / LOCK_NAME

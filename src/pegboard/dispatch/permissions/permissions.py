@@ -195,7 +195,8 @@ class ToolPolicy:
         """
         declared = self.spec.permission_arguments
         rules, needs_rule = self._effective_rules()
-        if (self.permissions.mode == "plan" and not self.reads_only) or (needs_rule and not declared):
+        is_refused = self.permissions.mode == "plan" and not self.reads_only
+        if is_refused or self.tool.asks or (needs_rule and not declared):
             return None
         about = {name: [rule for rule in rules if rule.field in (None, name)] for name in declared}
         for rule in rules:
