@@ -123,7 +123,7 @@ class PublishedTools:
     tools: tuple[Tool, ...] = ()  # without handlers
     files: Mapping[str, str] = field(factory=dict[str, str])  # path -> stamp: they are valid until one changes
     failed: bool = False  # whether a toolset gave none, for a reason that may be temporary
-    identities: Mapping[str, str] = field(factory=dict[str, str])  # toolset -> digest of its `identity`
+    identities: Mapping[str, Any] = field(factory=dict[str, Any])  # toolset -> its `identity`, as JSON data
 
     @property
     def untrusted(self) -> PublishedTools:

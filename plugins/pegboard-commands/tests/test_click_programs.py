@@ -269,6 +269,7 @@ def test_a_missing_program_is_found_once_it_is_installed(folder):
     put(folder, "late", SHOP)
     assert [*offered(toolset)[0]] == ["late_orders", "late_stock_remove"]
     assert toolset.publishes == [str(folder / "late.py")]
+    assert toolset.identity == {"program": "late:shop", "code": [str(folder / "late.py")]}
 
 
 @pytest.mark.slow
@@ -289,8 +290,9 @@ def test_the_files_of_a_package_are_known_without_importing_it(folder):
     for name in ("pack/__init__.py", "pack/inner/__init__.py", "pack/inner/cli.py"):
         (folder / name).write_text("raise AssertionError")
     importlib.invalidate_caches()
-    files = toolset_of("pack.inner.cli:app").publishes
-    assert files == sorted(str(path) for path in (folder / "pack").rglob("*.py"))
+    toolset = toolset_of("pack.inner.cli:app")
+    assert toolset.publishes == sorted(str(path) for path in (folder / "pack").rglob("*.py"))
+    assert toolset.identity["code"] == [str(folder / "pack")]
 
 
 EVERYTHING = """

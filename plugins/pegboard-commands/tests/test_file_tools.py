@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from pegboard import ReadonlyContext, ToolRegistry
+from pegboard.toolsets import identity_of
 from pegboard_commands import FileToolset, file_tools
 
 DICE = '''
@@ -171,6 +172,10 @@ def test_a_missing_folder_is_a_problem(tmp_path):
 def test_it_publishes_the_files_and_their_folders(folder, toolset):
     path = put(folder, "dice.py", DICE)
     assert {str(path), str(folder), str(folder / "tools")} <= {*toolset.publishes}
+
+
+def test_it_says_where_its_code_is(folder, toolset):
+    assert identity_of(toolset) == {"code": [str(folder / "tools")]}
 
 
 @pytest.mark.parametrize("watches", [True, False])

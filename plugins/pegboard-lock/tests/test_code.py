@@ -10,7 +10,7 @@ import pytest
 from installed import install, write
 from pegboard import Origin, Tool, tool, tool_of
 from pegboard_lock import CodeDigests
-from pegboard_lock.code import code_name, joined_code, same_code
+from pegboard_lock.code import change_of_code, joined_code
 
 SETTLED = 1_600_000_000
 
@@ -38,13 +38,13 @@ def _installed(root: Path, *, record: str = "", wheel: str = "", **options) -> P
 
 
 def _code(base: Path, name: str = "demo"):
-    return CodeDigests().entry(name, base)["code"]
+    return CodeDigests(base).entry(name)["code"]
 
 
 def test_it_covers_a_distributions_own_files_and_nothing_of_its_installer(site, tmp_path):
     folder = _installed(site, record="demo-1.0.dist-info/INSTALLER,,\ndemo-1.0.dist-info/RECORD,,\n")
     (folder / "INSTALLER").write_text("pip")
-    entry = CodeDigests().entry("demo", tmp_path)
+    entry = CodeDigests(tmp_path).entry("demo")
     assert entry["version"] == "1.0"
     (folder / "INSTALLER").write_text("uv")
     write(site / "demo_tools" / "__pycache__" / "__init__.pyc", "other")
@@ -67,18 +67,28 @@ def test_compiled_files_have_a_digest_for_their_wheel_tag(site, tmp_path):
     code = _code(tmp_path)
     assert set(code) == {"*", "cp311-cp311-linux_x86_64"}
     other = {"*": code["*"], "cp312-cp312-macosx_11_0_arm64": "sha256:1"}
-    assert same_code(other, code)
+    assert change_of_code(code, code) is None
+    assert change_of_code({**other, **code}, code) is None
+    assert change_of_code(other, code) == "isn't locked for cp311-cp311-linux_x86_64"
     assert joined_code(other, code) == {**other, **code}
-    assert not same_code({**code, "*": "sha256:2"}, code)
-    assert not same_code({**code, "cp311-cp311-linux_x86_64": "sha256:2"}, code)
+    for changed in ({"*": "sha256:2"}, {"cp311-cp311-linux_x86_64": "sha256:2"}):
+        assert change_of_code({**code, **changed}, code) == "has changed"
     assert joined_code({**other, "*": "sha256:2"}, code) == code
 
 
-def test_what_the_lock_doesnt_know_is_no_drift_and_what_cant_be_known_now_is():
-    assert same_code(None, "sha256:1")
-    assert not same_code("sha256:1", None)
-    assert same_code("sha256:1", "sha256:1")
-    assert not same_code({"*": "sha256:1"}, "sha256:1")
+@pytest.mark.parametrize(
+    ("locked", "now", "how"),
+    [
+        (None, "sha256:1", None),
+        ("sha256:1", "sha256:1", None),
+        ("sha256:1", "sha256:2", "has changed"),
+        ("sha256:1", None, "can't be examined"),
+        ({"*": "sha256:1"}, "sha256:1", "has changed"),
+        ("sha256:1", {"*": "sha256:1", "any": "sha256:2"}, "has changed"),
+    ],
+)
+def test_what_the_lock_doesnt_know_is_no_drift_and_what_cant_be_known_now_is(locked, now, how):
+    assert change_of_code(locked, now) == how
 
 
 def test_of_an_editable_install_the_sources_count(site, tmp_path):
@@ -90,10 +100,10 @@ def test_of_an_editable_install_the_sources_count(site, tmp_path):
 
 
 def test_one_that_isnt_installed_or_has_no_record_has_none(site, tmp_path):
-    assert CodeDigests().entry("nowhere", tmp_path) == {"version": None, "code": None}
+    assert CodeDigests(tmp_path).entry("nowhere") == {"version": None, "code": None}
     folder = _installed(site)
     (folder / "RECORD").unlink()
-    assert CodeDigests().entry("demo", tmp_path) == {"version": "1.0", "code": None}
+    assert CodeDigests(tmp_path).entry("demo") == {"version": "1.0", "code": None}
 
 
 def test_a_file_that_is_missing_makes_it_unknown(site, tmp_path):
@@ -105,12 +115,12 @@ def test_a_file_that_is_missing_makes_it_unknown(site, tmp_path):
 def test_files_are_looked_at_once_a_second_and_read_when_their_stamp_changes(site, tmp_path):
     now = [0.0]
     _installed(site)
-    digests = CodeDigests(clock=lambda: now[0])
-    before = digests.entry("demo", tmp_path)
+    digests = CodeDigests(tmp_path, clock=lambda: now[0])
+    before = digests.entry("demo")
     write(site / "demo_tools" / "__init__.py", "A = 22\n")
-    assert digests.entry("demo", tmp_path) == before
+    assert digests.entry("demo") == before
     now[0] = 1.0
-    assert digests.entry("demo", tmp_path) != before
+    assert digests.entry("demo") != before
 
 
 def test_digests_are_kept_for_other_processes_by_the_files_stamps(site, tmp_path):
@@ -133,11 +143,11 @@ def test_what_changed_just_now_isnt_kept(site, tmp_path):
 
 def test_a_file_of_functions_counts_by_its_content(tmp_path):
     file = write(tmp_path / "fns.py", "x") or tmp_path / "fns.py"
-    before = CodeDigests().entry("file:fns.py", tmp_path)
+    before = CodeDigests(tmp_path).entry("file:fns.py")
     assert before["version"] is None
     file.write_text("yy")
-    assert CodeDigests().entry("file:fns.py", tmp_path) != before
-    assert CodeDigests().entry("file:gone.py", tmp_path)["code"] is None
+    assert CodeDigests(tmp_path).entry("file:fns.py") != before
+    assert CodeDigests(tmp_path).entry("file:gone.py")["code"] is None
 
 
 def test_the_name_of_code_has_no_path_of_this_machine(tmp_path):
@@ -148,10 +158,44 @@ def test_the_name_of_code_has_no_path_of_this_machine(tmp_path):
 
     here = Path(__file__).resolve()
     made = tool_of(own)
-    assert code_name(made, here.parents[1]) == "file:tests/test_code.py"
-    assert code_name(made, tmp_path) == "file:test_code.py"
+    inside, outside = CodeDigests(here.parents[1]), CodeDigests(tmp_path)
+    assert inside.name_of(made) == "file:tests/test_code.py"
+    assert outside.name_of(made) == "file:test_code.py"
+    assert inside.entry("file:tests/test_code.py")["code"] is not None
+    assert outside.entry("file:test_code.py")["code"] is not None
     partial = Tool.from_function(functools.partial(own), name="own")
-    assert code_name(partial, tmp_path) == "file:test_code.py"
-    assert code_name(made.evolve(origin=Origin("files", "pegboard-files")), tmp_path) == "pegboard-files"
-    assert code_name(made.evolve(origin=Origin(toolset="web")), tmp_path) is None
-    assert code_name(made.evolve(handler=None), tmp_path) is None
+    assert outside.name_of(partial) == "file:test_code.py"
+    assert outside.name_of(made.evolve(origin=Origin("files", "pegboard-files"))) == "pegboard-files"
+    assert outside.name_of(made.evolve(origin=Origin(toolset="web"))) is None
+    assert outside.name_of(made.evolve(handler=None)) is None
+
+
+def test_files_of_one_name_outside_of_the_project_count_together(tmp_path):
+    digests, tools = CodeDigests(tmp_path / "project"), []
+    for folder in ("a", "b"):
+        file = write(tmp_path / folder / "fns.py", f"def {folder}(): return 1\n")
+        names = {}
+        exec(compile(file.read_text(), str(file), "exec"), names)
+        tools.append(Tool.from_function(names[folder]))
+    assert {digests.name_of(each) for each in tools} == {"file:fns.py"}
+    before = digests.entry("file:fns.py")
+    write(tmp_path / "b" / "fns.py", "def b(): return 2\n")
+    after = CodeDigests(tmp_path / "project")
+    assert [after.name_of(each) for each in reversed(tools)] == ["file:fns.py"] * 2
+    assert after.entry("file:fns.py") != before
+
+
+def test_code_of_a_toolset_is_that_of_all_files_below_its_folders(tmp_path):
+    def code(root):
+        return CodeDigests(root).of_toolset("mine", [str(root / "tools"), str(root / "one.py"), str(root / "gone")])
+
+    for root in (tmp_path / "here", tmp_path / "there"):
+        write(root / "tools" / "dice.py", "1")
+        write(root / "tools" / "deep" / "data.txt", "2")
+        write(root / "tools" / "__pycache__" / "dice.pyc", str(root))
+        write(root / "one.py", "3")
+    before = code(tmp_path / "here")
+    assert before == code(tmp_path / "there")
+    write(tmp_path / "there" / "tools" / "deep" / "data.txt", "4")
+    assert code(tmp_path / "there") != before
+    assert CodeDigests(tmp_path).of_toolset("none", []) is None

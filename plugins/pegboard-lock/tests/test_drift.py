@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from installed import write
 from pegboard import Grammar, Origin, Policy, Tool, ToolAnnotations, tool, tool_of
 from pegboard_lock import Comparison, Lock, Present, lock_of
 
@@ -116,8 +117,40 @@ def test_a_tool_that_cant_be_compared_is_incompatible(monkeypatch):
 
 def test_another_server_behind_a_toolset_is_reach():
     lock = Lock(toolsets={"web": {"identity": "sha256:1"}, "old": {"identity": None}})
-    (found,) = Comparison(lock, BASE).all_drifts(Present([], {"web": "sha256:2", "old": "sha256:3"}))
+    (found,) = Comparison(lock, BASE).all_drifts(Present([], {"web": {"url": "x"}, "old": {"url": "y"}}))
     assert (found.kind, found.toolset) == ("reach", "web")
+
+
+def test_where_a_toolset_comes_from_is_the_same_in_every_clone_of_a_project(tmp_path):
+    def entry(base, *command):
+        return Comparison(Lock(), base).entry_of_toolset("web", {"command": [*command], "env": ["KEY"]})
+
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert entry(here, f"{here}/server.py", "-x", str(here)) == entry(there, f"{there}/server.py", "-x", str(there))
+    assert entry(here, f"{there}/server.py") != entry(there, f"{there}/server.py")
+    assert entry(here, f"{here}/other.py") != entry(here, f"{here}/server.py")
+
+
+def test_code_that_a_toolset_names_is_code(tmp_path):
+    file = tmp_path / "tools" / "dice.py"
+    write(file, "1")
+    present = Present([], {"mine": {"code": [str(file.parent)]}}, frozenset({"mine"}))
+    lock = lock_of(Comparison(Lock(), tmp_path), present)
+    assert lock.toolsets["mine"]["identity"] is None
+    assert Comparison(lock, tmp_path).all_drifts(present) == []
+    write(file, "22")
+    (found,) = Comparison(lock, tmp_path).all_drifts(present)
+    assert (found.kind, found.toolset, found.text) == ("code", "mine", "the code of toolset 'mine' has changed")
+    file.unlink()
+    (found,) = Comparison(lock, tmp_path).all_drifts(Present([], {"mine": {"code": "no list"}}))
+    assert found.text == "the code of toolset 'mine' can't be examined"
+
+
+def test_code_that_the_lock_should_have_and_hasnt_is_code(tmp_path):
+    lock = lock_of(Comparison(Lock(), tmp_path), Present([TOOL.evolve(origin=Origin("files", "pegboard-nowhere"))]))
+    lost = Lock(lock.tools)
+    (found,) = Comparison(lost, tmp_path).all_drifts(Present([TOOL.evolve(origin=Origin("files", "pegboard-nowhere"))]))
+    assert (found.kind, found.text) == ("code", "the lock doesn't have the code of pegboard-nowhere")
 
 
 def test_tools_of_a_toolset_that_isnt_known_now_arent_missed():

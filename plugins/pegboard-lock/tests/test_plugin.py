@@ -301,7 +301,7 @@ async def test_code_that_changes_holds_every_tool_of_its_distribution_and_a_vers
     assert "code: the code of file:fns.py has changed" in resolved.problems[0].cause
     assert "'registry lock file:fns.py'" in resolved.problems[0].cause
     lock = read_lock(tmp_path / "pegboard.lock")[0]
-    entry = {**CodeDigests().entry("file:fns.py", tmp_path), "version": "1"}
+    entry = {**CodeDigests(tmp_path).entry("file:fns.py"), "version": "1"}
     write_lock(tmp_path / "pegboard.lock", Lock(lock.tools, {**lock.distributions, "file:fns.py": entry}), whole=True)
     resolved = await again.resolve()
     assert resolved.names == ("double", "name")
@@ -324,6 +324,6 @@ async def test_toolsets_are_compared_also_when_they_cant_say_what_they_are(made,
 
     registry = made(tools=(), toolsets=(Server(),))
     tools = (await registry.resolve()).tools
-    lock = lock_of(Comparison(Lock(), tmp_path), Present(tools, {"web": "sha256:1"}, frozenset({"web"})))
+    lock = lock_of(Comparison(Lock(), tmp_path), Present(tools, {"web": {"url": "x"}}, frozenset({"web"})))
     write_lock(tmp_path / "pegboard.lock", lock, whole=True)
     assert (await registry.resolve()).names == ()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard import Config, Origin, tool, tool_of
+from pegboard.json import digest_of
 from pegboard_lock import Lock, LockError, accept_toolset, pins_of, read_lock, write_lock
 
 ORIGIN = Origin("mcp", "pegboard-nowhere", toolset="web", trusted=False)
@@ -24,15 +25,15 @@ def config(tmp_path):
 
 def test_a_toolset_is_locked_as_it_was_accepted_and_its_pins_are_known(config, tmp_path):
     file = tmp_path / "pegboard.lock"
-    assert accept_toolset(config, "web", "sha256:1", [FETCH]) is None, "there is no lock"
+    assert accept_toolset(config, "web", {"url": "x"}, [FETCH]) is None, "there is no lock"
     assert pins_of(config, "web") is None
     write_lock(file, Lock(), whole=True)
     assert pins_of(config, "web") is None
-    assert accept_toolset(config, "web", "sha256:1", [FETCH]) == file
+    assert accept_toolset(config, "web", {"url": "x"}, [FETCH]) == file
     assert pins_of(config, "web") == {"fetch": FETCH.spec.digest}
-    assert accept_toolset(config, "web", "sha256:1", [FETCH]) is None, "nothing has changed"
+    assert accept_toolset(config, "web", {"url": "x"}, [FETCH]) is None, "nothing has changed"
     lock = read_lock(file)[0]
-    assert lock.toolsets == {"web": {"identity": "sha256:1"}}
+    assert lock.toolsets == {"web": {"identity": digest_of({"url": "x"})}}
     assert lock.distributions == {"pegboard-nowhere": {"version": None, "code": None}}
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from pegboard import Config, Limits, Permissions, ToolRegistry, ToolSpec
+from pegboard.cli.main import main
+from pegboard.testing import discover
+from pegboard.tools import EMPTY_CONTEXT
 from pegboard_lock import Lock, read_lock, write_lock
 from pegboard_mcp.definitions import Accepted
 from pegboard_mcp.locked import write_to_lock
@@ -105,3 +108,52 @@ async def test_a_server_that_doesnt_start_loses_nothing_that_is_known(tmp_path):
     made.more.write_text("[")  # the server fails as it lists its tools
     async with made.registry() as (registry, _):
         assert (await registry.resolve()).names == ("real__echo", "real__env")
+
+
+async def test_all_its_tools_are_listed_for_a_comparison_also_those_that_are_held_back(tmp_path):
+    made = Machine(tmp_path)
+    write_lock(made.lock, Lock(), whole=True)
+    await made.lock_all()
+    made.more.write_text(json.dumps([{"name": "env", "description": "Other.", "inputSchema": {"type": "object"}}]))
+    async with made.registry() as (registry, toolset):
+        everything = {tool.name: tool.spec.description for tool in await toolset.all_tools(EMPTY_CONTEXT)}
+        assert everything == {"real__echo": "Echoes.", "real__env": "Other."}
+        assert "real__env" not in (await registry.resolve()).names
+
+
+def test_verify_shows_how_a_server_has_changed_though_its_toolset_holds_it_back(tmp_path, monkeypatch, capsys):
+    others = (found.name for found in discover().entries if found.name not in ("lock", "mcp"))
+    monkeypatch.setenv("PEGBOARD_BLOCK", ",".join(others))
+    for kind in ("CONFIG", "CACHE", "STATE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    made = Machine(project)
+    server = {"command": sys.executable, "args": ["-I", SERVER, "more", "./more.json"]}
+    settings = "".join(f"{key} = {json.dumps(value)}\n" for key, value in server.items())
+    Path("pegboard.toml").write_text(f"[plugins.mcp.servers.real]\n{settings}")
+    main(["config", "trust"])
+    assert main(["lock", "--live"]) == 0
+    assert main(["verify", "--live"]) == 0
+    made.more.write_text(
+        json.dumps([{"name": "env", "description": "Other.", "inputSchema": {"type": "object"}}, {"name": "new"}])
+    )
+    capsys.readouterr()
+    assert main(["verify", "--live", "--json"]) == 1
+    drifts = [(each["class"], each["tool"]) for each in json.loads(capsys.readouterr().out)["drift"]]
+    assert drifts == [("wording", "real__env"), ("added", "real__new")]
+    assert main(["lock", "real__env", "real__new", "--live", "--yes"]) == 0
+    assert main(["verify", "--live"]) == 0
+    project = project.rename(tmp_path / "clone")
+    monkeypatch.chdir(project)
+    for file in ("pegboard.toml", "pegboard.lock"):
+        main(["config", "trust", file])
+    assert main(["verify", "--live"]) == 0, "paths within the project don't count"
+    Path("pegboard.toml").write_text(f"[plugins.mcp.servers.real]\n{settings.replace('-I', '-E')}")
+    main(["config", "trust"])
+    capsys.readouterr()
+    assert main(["verify", "--live", "--json"]) == 1
+    assert [each["class"] for each in json.loads(capsys.readouterr().out)["drift"]] == ["reach"]
+    Path("more.json").write_text("[")  # the server fails as it lists its tools
+    assert main(["verify", "--live"]) == 3

@@ -45,7 +45,7 @@ _MOST_FILES: Final = 4_000
 _MOST_SNAPSHOTS: Final = 24
 _MOST_BYTES: Final = 256 * 1024 * 1024
 _OLDEST_SECONDS: Final = 90 * 24 * 3600
-_FORMAT: Final = 5
+_FORMAT: Final = 6
 
 
 @define

@@ -283,10 +283,8 @@ def _published_in(data: Any, owner: Origin, place: str) -> PublishedTools:
         except (TypeError, ValueError) as error:
             raise ManifestError(f"{place}: {error}") from None
         tools.append(Tool(_spec(facts.get("spec"), place), origin=origin, policy=policy))
-    files, identities = (
-        {name: _as_text(text, place) for name, text in _as_object(members.get(key, {}), place).items()}
-        for key in ("files", "identities")
-    )
+    files = {name: _as_text(text, place) for name, text in _as_object(members.get("files", {}), place).items()}
+    identities = _as_object(members.get("identities", {}), place)
     return PublishedTools(tuple(tools), files, members.get("failed") is True, identities)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from attrs import Factory, evolve, field
 
 from pegboard.callbacks import CallableKind, may_block, maybe_await
 from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest, tuple_of
-from pegboard.json import MOST_PROBLEMS, count_text, digest_of
+from pegboard.json import MOST_PROBLEMS, canonical_json, count_text
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.text import visible
 from pegboard.tools.context import ReadonlyContext
@@ -60,7 +61,10 @@ class Toolset(Protocol):
       they are plain, one after the other, as an object requires that only one thread may use. The first of them starts
       the thread; it ends with `close`. Async ones run in the event loop, and a tool that names an executor runs there.
     - `identity` is what its tools come from, as JSON data without secrets, such as the command that starts a server:
-      a lock holds them back once it is another.
+      a lock holds them back once it is another. Its member `code`, if it is an object, lists absolute paths of files
+      and folders with code of the tools that is in no distribution: then also once their content is another.
+    - `all_tools(context)`, as `tools`, gives what it would offer if all of it was accepted, where it holds back some
+      itself: a lock is compared with that, and written from it.
     - `name_prefix` is the prefix of the names of all its tools; a command and `registry.call` don't query it for a
       tool whose name is quite different.
 
@@ -102,11 +106,11 @@ def published_files(toolset: Toolset) -> Sequence[str] | None:
     return files  # pyright: ignore[reportUnknownVariableType]
 
 
-def identity_of(toolset: Toolset) -> str | None:
-    """`"sha256:..."` of the `identity` of a toolset; `None` where it has none, or it can't be read."""
+def identity_of(toolset: Toolset) -> Any:
+    """The `identity` of a toolset, as JSON data; `None` where it has none, or it can't be read."""
     try:
         identity: Any = getattr(toolset, "identity", None)
-        return None if identity is None else digest_of(identity)
+        return None if identity is None else json.loads(canonical_json(identity))
     except Exception as error:  # noqa: BLE001  of a plugin's object
         log_failure(f"identity of toolset {toolset_name(toolset)!r}", error)
         return None
@@ -525,7 +529,14 @@ class WrapperToolset:
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The inner toolset's offer for this context, transformed; raises whatever that raises."""
-        thread, inner_tools = self._thread, self.inner.tools
+        return await self._offer(self.inner.tools, context)
+
+    async def all_tools(self, context: ReadonlyContext) -> ToolsetResult:
+        """As `tools`, with what the inner toolset holds back itself."""
+        return await self._offer(getattr(self.inner, "all_tools", self.inner.tools), context)
+
+    async def _offer(self, inner_tools: Callable[[ReadonlyContext], Any], context: ReadonlyContext) -> ToolsetResult:
+        thread = self._thread
         if thread is not None and CallableKind.of(inner_tools) is CallableKind.PLAIN:
             answer: Any = await maybe_await(await thread.run(inner_tools, context))
         else:

@@ -249,16 +249,27 @@ class ClickToolset(ToolsetBase):
     @property
     def publishes(self) -> list[str]:
         """The files that its commands are read from: those of its package, which isn't imported."""
+        places = self._places()
+        if not places:
+            return _absolute(sys.path)  # where it may be installed
+        found = (path for place in places for path in ([place] if place.is_file() else place.rglob("*.py")))
+        return sorted(map(str, islice(found, _MOST_FILES)))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The program, and where its code is."""
+        return {"program": self._settings.program, "code": [*map(str, self._places())]}
+
+    def _places(self) -> list[Path]:
+        """The folders of the program's package, or the file of its module; none if it isn't installed."""
         try:
             spec = find_spec(self._settings.program.partition(":")[0].partition(".")[0])
         except ValueError:  # a module without one, such as `__main__`
-            spec = None
+            return []
         if spec is None:
-            return _absolute(sys.path)  # where it may be installed
-        if spec.submodule_search_locations is None:
-            return _absolute([spec.origin or ""])
-        found = (str(path) for place in spec.submodule_search_locations for path in Path(place).rglob("*.py"))
-        return sorted(islice(found, _MOST_FILES))
+            return []
+        places = [spec.origin or ""] if spec.submodule_search_locations is None else spec.submodule_search_locations
+        return [Path(place) for place in _absolute(places)]
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The tools of its commands, once they were read."""

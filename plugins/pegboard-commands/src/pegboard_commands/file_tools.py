@@ -87,6 +87,11 @@ class FileToolset(ToolsetBase):
         return [*map(str, self._places()), *map(str, self._found())]
 
     @property
+    def identity(self) -> dict[str, list[str]]:
+        """The folders with the code of its tools."""
+        return {"code": [str(each) for folder in self.folders for name in FOLDERS if (each := folder / name).is_dir()]}
+
+    @property
     def broken(self) -> dict[Path, str]:
         """The files without tools, and why."""
         return {path: file.problem for path, file in self._files.items() if file.problem}

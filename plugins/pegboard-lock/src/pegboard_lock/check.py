@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from pegboard import Tool
-from pegboard.json import MOST_PROBLEMS
-from pegboard_lock.code import CodeDigests, code_name, same_code
+from pegboard.json import MOST_PROBLEMS, digest_of, is_array, is_object
+from pegboard.typing import JsonObject
+from pegboard_lock.code import CodeDigests, change_of_code
 from pegboard_lock.drift import Drift, by_gravity, drift_of
 from pegboard_lock.lock_file import Lock
 
@@ -25,12 +27,12 @@ class Present:
 
     Attributes:
         tools: The tools.
-        identities: The digests of toolsets' identities, as far as they are known, by the toolset's name.
+        identities: The toolsets' identities, as far as they are known, by the toolset's name.
         toolsets: The names of the toolsets whose tools are all among `tools`; a locked tool of another isn't missed.
     """
 
     tools: Sequence[Tool]
-    identities: Mapping[str, str | None] = field(factory=dict[str, Any])
+    identities: Mapping[str, Any] = field(factory=dict[str, Any])
     toolsets: frozenset[str] = frozenset()
 
 
@@ -40,20 +42,20 @@ class Comparison:
 
     Attributes:
         lock: What was accepted.
-        base: The folder of the lock, which paths of files of functions are relative to.
+        base: The folder of the project, which paths are relative to.
         codes: The digests of code.
     """
 
     lock: Lock
     base: Path
-    codes: CodeDigests = field(factory=CodeDigests)
+    codes: CodeDigests = field(default=Factory(lambda self: CodeDigests(self.base), takes_self=True))
     _known: dict[Tool, tuple[str | None, tuple[Drift, ...]]] = field(factory=dict[Any, Any], init=False)
 
     def of_tool(self, tool: Tool, deadline: float | None = None) -> tuple[str | None, tuple[Drift, ...]]:
         """The name of a tool's code, and the drifts of its definition."""
         known = self._known.get(tool)
         if known is None:
-            name = code_name(tool, self.base)
+            name = self.codes.name_of(tool)
             known = name, _safe_drift(tool, name, self.lock, deadline)
             if deadline is None or time.monotonic() < deadline or not known[1]:
                 self._known[tool] = known
@@ -72,11 +74,12 @@ class Comparison:
         drifts: dict[str, list[Drift]] = {}
         for name in {name for name in names if name is not None}:
             if (before := self.lock.distributions.get(name)) is None:
+                if any(entry["distribution"] == name for entry in self.lock.tools.values()):
+                    drifts[name] = [Drift("code", None, f"the lock doesn't have the code of {name}", name)]
                 continue
-            now = self.codes.entry(name, self.base)
-            if not same_code(before.get("code"), now["code"]):
-                text = f"the code of {name} has changed" if now["code"] else f"the code of {name} can't be examined"
-                drifts.setdefault(name, []).append(Drift("code", None, text, name))
+            now = self.codes.entry(name)
+            if (how := change_of_code(before.get("code"), now["code"])) is not None:
+                drifts.setdefault(name, []).append(Drift("code", None, f"the code of {name} {how}", name))
             if before.get("version") != now["version"]:
                 text = f"{name} was {before.get('version')}, is {now['version']}"
                 drifts.setdefault(name, []).append(Drift("version", None, text, name))
@@ -84,17 +87,32 @@ class Comparison:
 
     def code_text(self, name: str | None) -> str | None:
         """The present digest of code, or those of its parts; `None` if it isn't known."""
-        code = None if name is None else self.codes.entry(name, self.base)["code"]
+        code = None if name is None else self.codes.entry(name)["code"]
         return code if code is None or isinstance(code, str) else " ".join(sorted(code.values()))
 
-    def of_toolsets(self, identities: Mapping[str, str | None]) -> dict[str, list[Drift]]:
-        """The drifts of toolsets that come from elsewhere, by name."""
+    def entry_of_toolset(self, name: str, identity: Any) -> JsonObject:
+        """The entry of a toolset in a lock: the digests of where its tools come from, and of their code, if any."""
+        given = relative_paths(identity, self.base)
+        if not (is_object(identity) and "code" in identity):
+            return {"identity": None if given is None else digest_of(given)}
+        rest = {key: value for key, value in given.items() if key != "code"}
+        places = identity["code"] if is_array(identity["code"]) else []
+        code = self.codes.of_toolset(name, [each for each in places if isinstance(each, str)])
+        return {"identity": digest_of(rest) if rest else None, "code": code}
+
+    def of_toolsets(self, identities: Mapping[str, Any]) -> dict[str, list[Drift]]:
+        """The drifts of toolsets that come from elsewhere, or whose code has changed, by name."""
         drifts: dict[str, list[Drift]] = {}
-        for name, now in identities.items():
-            before = self.lock.toolsets.get(name, {}).get("identity")
-            if before is not None and before != now:
+        for name, identity in identities.items():
+            if (before := self.lock.toolsets.get(name)) is None:
+                continue
+            now = self.entry_of_toolset(name, identity)
+            if before.get("identity") not in (None, now["identity"]):
                 text = f"toolset {name!r} comes from another server or command"
-                drifts[name] = [Drift("reach", None, text, toolset=name)]
+                drifts.setdefault(name, []).append(Drift("reach", None, text, toolset=name))
+            if (how := change_of_code(before.get("code"), now.get("code"))) is not None:
+                text = f"the code of toolset {name!r} {how}"
+                drifts.setdefault(name, []).append(Drift("code", None, text, toolset=name))
         return drifts
 
     def removed(self, present: Present) -> list[Drift]:
@@ -113,6 +131,17 @@ class Comparison:
         drifts = [drift for _, _, own in known for drift in own]
         drifts += [drift for table in (of_code, of_toolsets) for own in table.values() for drift in own]
         return by_gravity([*drifts, *self.removed(present)])
+
+
+def relative_paths(value: Any, base: Path) -> Any:
+    """JSON data in which a text that is a path below a folder, or that folder, is relative to it."""
+    if is_object(value):
+        return {key: relative_paths(each, base) for key, each in value.items()}
+    if is_array(value):
+        return [relative_paths(each, base) for each in value]
+    if isinstance(value, str) and os.path.isabs(value) and Path(value).is_relative_to(base):  # noqa: PTH117  a text
+        return f"./{Path(value).relative_to(base).as_posix()}"
+    return value
 
 
 def _safe_drift(tool: Tool, name: str | None, lock: Lock, deadline: float | None) -> tuple[Drift, ...]:

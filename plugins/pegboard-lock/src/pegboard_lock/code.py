@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -57,39 +58,63 @@ class _Known:
 
 @define(eq=False)
 class CodeDigests:
-    """Digests of code by distribution, or by file of functions.
+    """Digests of code by distribution, by file of functions, or by toolset.
 
     The files' stamps are examined at most once a second; their content is read if a stamp has changed. Digests are
     kept for other processes in a private file of the user's cache folder.
 
     Attributes:
+        base: The folder that paths of files of functions are relative to.
         clock: The clock, in seconds.
     """
 
+    base: Path = field(converter=Path.resolve)
     clock: Callable[[], float] = time.monotonic
     _known: dict[str, _Known] = field(factory=dict[str, _Known], init=False)
     _stored: dict[str, Any] | None = field(default=None, init=False)
+    _outside: dict[str, set[str]] = field(factory=dict[str, "set[str]"], init=False)  # files, by their code's name
 
-    def entry(self, name: str, base: Path) -> JsonObject:
-        """The entry of a distribution, or of `"file:PATH"`, in a lock: its version and its code.
+    def name_of(self, tool: Tool) -> str | None:
+        """The name of a tool's code: its distribution's, or `"file:PATH"` of a host's function; `None` if unknown.
 
-        Args:
-            name: The distribution's name, or `"file:"` and a path.
-            base: The folder that paths of files are relative to.
+        A file that isn't below the base is named without its folders, which other machines don't have.
         """
-        known = self._examined(name, base)
+        origin = tool.origin
+        if origin.distribution is not None or origin.plugin is not None or origin.toolset is not None:
+            return origin.distribution
+        if (path := _file_of(tool)) is None:
+            return None
+        if path.is_relative_to(self.base):
+            return FILE + path.relative_to(self.base).as_posix()
+        self._outside.setdefault(name := FILE + path.name, set()).add(str(path))
+        return name
+
+    def entry(self, name: str) -> JsonObject:
+        """The entry of a distribution, or of `"file:PATH"`, in a lock: its version and its code."""
+        known = self._examined(name, lambda: self._files_of(name))
         return {"version": known.files and known.files.version, "code": known.code}
 
-    def _examined(self, name: str, base: Path) -> _Known:
+    def of_toolset(self, name: str, places: Iterable[str]) -> Code:
+        """The digest of the files at these places, and below those that are folders."""
+        return self._examined(f"toolset:{name}", lambda: _files_at(places)).code
+
+    def _examined(self, name: str, find: Callable[[], _Files | None]) -> _Known:
         now, known = self.clock(), self._known.get(name)
         if known is not None and now < known.examined_at + _SECONDS:
             return known
-        files = _files_of(name, base)
+        files = find()
         stamp, latest = ("", 0) if files is None else _stamp(files)
         if known is None or known.stamp != stamp or not stamp:
             known = self._known[name] = _Known(now, files, stamp, self._code(name, files, stamp, latest))
         known.examined_at = now
         return known
+
+    def _files_of(self, name: str) -> _Files | None:
+        if not name.startswith(FILE):
+            return _files_of_distribution(name)
+        path = name.removeprefix(FILE)
+        places = self._outside.get(name, ()) if "/" not in path else ()
+        return _files_at(places or [str(self.base / path)])
 
     def _code(self, name: str, files: _Files | None, stamp: str, latest: int) -> Code:
         if files is None or not stamp:
@@ -109,28 +134,42 @@ class CodeDigests:
         return code
 
 
-def code_name(tool: Tool, base: Path) -> str | None:
-    """The name of a tool's code: its distribution's, or `"file:PATH"` of the host's function; `None` if unknown."""
-    origin = tool.origin
-    if origin.distribution is not None or origin.plugin is not None or origin.toolset is not None:
-        return origin.distribution
+def _file_of(tool: Tool) -> Path | None:
+    """The file that a tool's function is written in, without links."""
     function: Any = getattr(tool.handler, "function", None)
     while (inner := getattr(function, "func", getattr(function, "__wrapped__", None))) is not None:
         function = inner
     code: Any = getattr(getattr(function, "__func__", function), "__code__", None)
     file: Any = getattr(code, "co_filename", None)
-    if not isinstance(file, str) or not os.path.isfile(file):  # noqa: PTH113  a text, as of `exec`
+    return Path(file).resolve() if isinstance(file, str) and os.path.isfile(file) else None  # noqa: PTH113  a text, as of `exec`
+
+
+def _files_at(places: Iterable[str]) -> _Files | None:
+    """The files at these places, and below those that are folders, named from the last part of each on."""
+    named: list[tuple[str, str]] = []
+    for place in map(Path, places):
+        found = _below(place) if place.is_dir() else [place] if place.is_file() else []
+        named += islice(((each.relative_to(place.parent).as_posix(), str(each)) for each in found), _MOST_FILES + 1)
+        if len(named) > _MOST_FILES:
+            return None
+    return _Files(tuple(sorted(named))) if named else None
+
+
+def change_of_code(locked: Any, now: Code) -> str | None:
+    """How code differs from the locked one, in words that follow "the code"; `None` if it is the same, or was unknown.
+
+    Compiled files of a wheel tag that the lock doesn't have were never accepted.
+    """
+    if locked is None or locked == now:
         return None
-    path = Path(file).resolve()
-    return FILE + (path.relative_to(base) if path.is_relative_to(base) else Path(path.name)).as_posix()
-
-
-def same_code(locked: Any, now: Code) -> bool:
-    """Whether code is the locked one, as far as the lock knows it for this machine."""
-    if locked is None or isinstance(locked, str) or not isinstance(now, dict):
-        return locked is None or locked == now
-    before = cast("dict[str, Any]", locked)
-    return all(before.get(tag, digest if tag != "*" else None) == digest for tag, digest in now.items())
+    if now is None:
+        return "can't be examined"
+    before = cast("dict[str, Any]", locked) if isinstance(locked, dict) else {}
+    tags = {} if isinstance(now, str) else now
+    if not tags or any(before.get(tag) not in (None, digest) for tag, digest in tags.items()) or "*" not in before:
+        return "has changed"
+    new = sorted(tags.keys() - before.keys())
+    return f"isn't locked for {', '.join(new)}" if new else None
 
 
 def joined_code(locked: Any, now: Code) -> Code:
@@ -140,16 +179,13 @@ def joined_code(locked: Any, now: Code) -> Code:
     return now
 
 
-def _files_of(name: str, base: Path) -> _Files | None:
-    if name.startswith(FILE):
-        path = base / name.removeprefix(FILE)
-        return _Files(((path.name, str(path)),)) if path.is_file() else None
+def _files_of_distribution(name: str) -> _Files | None:
     from importlib.metadata import PackageNotFoundError, distribution  # 20 ms
 
     try:
         found = distribution(name)
         version = str(found.version)
-        files, tag = (_sources(found), "") if _is_editable(found) else (_installed(found), _tag(found))
+        files, tag = (_sources(found), "editable") if _is_editable(found) else (_installed(found), _tag(found))
     except (PackageNotFoundError, OSError, ValueError, UnicodeError):
         return None
     if files is None:
@@ -192,19 +228,14 @@ def _tag(found: Distribution) -> str:
 
 def _sources(found: Distribution) -> list[tuple[str, str]] | None:
     """The files of the packages that the plugins of an editable install are in."""
-    own: dict[str, str] = {}
+    own = set[str]()
     for module in {point.module for point in found.entry_points if point.group == "pegboard"}:
         place = _place(module)
         if place is None:
             return None
-        if place.is_file():
-            own[place.name] = str(place)
-            continue
-        for path in _below(place):
-            own[path.relative_to(place.parent).as_posix()] = str(path)
-            if len(own) > _MOST_FILES:
-                return None
-    return [*own.items()]
+        own.add(str(place))
+    found = _files_at(own)
+    return None if found is None else [*found.named]
 
 
 def _place(module: str) -> Path | None:
@@ -253,10 +284,12 @@ def _digest(files: _Files) -> Code:
 
 
 def _digest_of(files: Iterable[tuple[str, str]]) -> str:
-    whole = hashlib.sha256()
+    contents: list[tuple[str, str]] = []
     for name, path in files:
         with Path(path).open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
+            contents.append((name, hashlib.file_digest(file, "sha256").hexdigest()))
+    whole = hashlib.sha256()
+    for name, content in sorted(contents):  # of two files of one name, too, in the same order on every machine
         whole.update(f"{json.dumps(name)} {content}\n".encode())
     return f"sha256:{whole.hexdigest()}"
 

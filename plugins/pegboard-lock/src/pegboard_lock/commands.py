@@ -30,7 +30,7 @@ from pegboard_lock.check import Comparison
 from pegboard_lock.drift import Drift
 from pegboard_lock.lock_file import Lock, LockError, is_binding, read_lock, write_lock
 from pegboard_lock.present import Found, find_for, find_live, find_static, lock_of, with_named
-from pegboard_lock.settings import CLASSES, DriftClass, LockSettings, lock_path, read_settings
+from pegboard_lock.settings import CLASSES, DriftClass, LockSettings, base_of, lock_path, read_settings
 
 _CANT_COMPARE: Final = 3
 _TABLES: Final = ("distributions", "toolsets", "tools")
@@ -75,8 +75,8 @@ def lock_command(options: Options, names: tuple[str, ...], *, yes: bool) -> int:
             write_note(f"{error}" if names else f"{error}: it is written anew")
             if names:
                 return _CANT_COMPARE
-    comparison = Comparison(lock, file.parent)
-    found = find_live(session) if session.is_live else find_static(session)
+    comparison = Comparison(lock, base_of(session.config, file))
+    found = find_live(session) if options.live else find_static(session)
     for failure in found.failures:
         write_note(failure)
     new = _named(comparison, found, names) if names else lock_of(comparison, found.present)
@@ -166,7 +166,7 @@ def _compare(
     if not is_binding(file, content):
         write_note(f"{file} isn't trusted, and accepts nothing: registry config trust {file}")
     found = find_for(session, lock)
-    comparison = Comparison(lock, file.parent)
+    comparison = Comparison(lock, base_of(session.config, file))
     new = _named(comparison, found, names) if names else lock_of(comparison, found.present)
     drifts = comparison.all_drifts(found.present)
     if names:

@@ -18,7 +18,7 @@ from pegboard.toolsets import ToolMapper, identity_of
 from pegboard_lock.check import MOST_PROBLEMS_SHOWN, Comparison, Present
 from pegboard_lock.drift import Drift
 from pegboard_lock.lock_file import LockError, is_binding, read_lock, stamp_of
-from pegboard_lock.settings import Action, LockSettings, place_of, read_settings
+from pegboard_lock.settings import Action, LockSettings, base_of, place_of, read_settings
 
 if TYPE_CHECKING:
     import click
@@ -65,7 +65,7 @@ class LockPlugin:
             LockError: A lock is required, and missing, damaged or not trusted.
         """
         settings, place = self._read_settings(config)
-        loaded = self._read(file := Path(place).absolute())
+        loaded = self._read(file := Path(place).absolute(), config)
         if loaded is None:
             if settings.required:
                 raise LockError(file, "there is no such file; 'registry lock' writes it")
@@ -93,7 +93,7 @@ class LockPlugin:
             known = self._settings = config, settings, str(place_of(config, settings))
         return known[1:]
 
-    def _read(self, file: Path) -> _Loaded | None:
+    def _read(self, file: Path, config: Config | None) -> _Loaded | None:
         """The lock in a file, read again if the file, or what is trusted, has changed; `None` if there is no file."""
         stamp = (file, stamp_of(file), stamp_of(trust_file()))
         if stamp[1] is None:
@@ -104,7 +104,7 @@ class LockPlugin:
             except LockError as error:
                 self._loaded = _Loaded(stamp, fault=error)
             else:
-                self._loaded = _Loaded(stamp, Comparison(lock, file.parent), binds=is_binding(file, content))
+                self._loaded = _Loaded(stamp, Comparison(lock, base_of(config, file)), binds=is_binding(file, content))
         return self._loaded
 
     def _checked(self, resolved: ResolvedTools, comparison: Comparison, settings: LockSettings) -> ResolvedTools:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
-from pegboard import Problem, ResolvedTools
+from pegboard import Problem, ReadonlyContext, ResolvedTools, Tool
 from pegboard.threads import run_in_thread
 from pegboard.toolsets import identity_of, resolve_tools
 from pegboard.typing import JsonObject
 from pegboard_lock.check import Comparison, Present
-from pegboard_lock.code import code_name, joined_code
+from pegboard_lock.code import joined_code
 from pegboard_lock.lock_file import Lock, entry_of
 
 if TYPE_CHECKING:
@@ -36,14 +36,29 @@ class Found:
 
 def find_static(session: Session) -> Found:
     """The tools that are known without importing a plugin."""
-    published = session.registry.contributions.catalogue.published.values()
-    identities: dict[str, str | None] = {
-        name: None for each in published for name in (tool.origin.toolset for tool in each.tools) if name is not None
-    }
-    for each in published:
-        identities |= each.identities
+    identities: dict[str, Any] = {}
+    for each in session.registry.contributions.catalogue.published.values():
+        given = {name for tool in each.tools if (name := tool.origin.toolset) is not None}
+        if not each.failed:  # else it isn't known of a toolset without tools whether it has some
+            given |= each.identities.keys()
+        identities |= {name: each.identities.get(name) for name in given}
     present = Present(session.static_tools(), identities, frozenset(identities))
     return Found(present, unqueried=tuple(session.unqueried()))
+
+
+class _Whole:
+    """A registered toolset, with what it holds back itself, such as what a server has changed."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.name: str = inner.name
+
+    @property
+    def identity(self) -> Any:
+        return self.inner.identity
+
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
+        return await self.inner.all_tools(context)
 
 
 def find_live(session: Session) -> Found:
@@ -56,7 +71,7 @@ def find_live(session: Session) -> Found:
         catalogue = registry.contributions.catalogue
         limit = registry.limits.toolset_timeout
         own: Any = {"conflicting": catalogue.conflicting, "toolset_timeout": limit, "transforms": catalogue.transforms}
-        return await resolve_tools(catalogue.ordered, catalogue.toolsets, **own)
+        return await resolve_tools(catalogue.ordered, [*map(_Whole, catalogue.toolsets)], **own)
 
     resolved = session.run(resolve)
     failed = [each for each in (*registry.problems(), *resolved.problems) if _is_of_toolset(each)]
@@ -82,11 +97,11 @@ def lock_of(comparison: Comparison, present: Present) -> Lock:
     """A lock with everything that is there; of toolsets that aren't known now, it keeps what it had."""
     before, tools = comparison.lock, dict[str, JsonObject]()
     for tool in present.tools:
-        tools[tool.name] = entry_of(tool, code_name(tool, comparison.base))
+        tools[tool.name] = entry_of(tool, comparison.codes.name_of(tool))
     for name, entry in before.tools.items():
         if entry["toolset"] is not None and entry["toolset"] not in present.toolsets:
             tools.setdefault(name, entry)
-    here = {name: {"identity": present.identities.get(name)} for name in present.toolsets}
+    here = {name: comparison.entry_of_toolset(name, present.identities.get(name)) for name in present.toolsets}
     kept = {name: entry for name, entry in before.toolsets.items() if name not in present.toolsets}
     used = {entry["distribution"] for entry in tools.values()}
     return Lock(tools, distributions_of(comparison, used), {**kept, **here})
@@ -96,7 +111,7 @@ def distributions_of(comparison: Comparison, names: Iterable[str | None]) -> Map
     """The entries of distributions and files, with what the lock knows of other wheel tags."""
     entries: dict[str, JsonObject] = {}
     for name in sorted(name for name in names if name is not None):
-        entry = comparison.codes.entry(name, comparison.base)
+        entry = comparison.codes.entry(name)
         locked: Any = comparison.lock.distributions.get(name, {}).get("code")
         entries[name] = {**entry, "code": joined_code(locked, entry["code"])}
     return entries

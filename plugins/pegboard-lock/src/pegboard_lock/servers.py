@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from attrs import evolve
 
@@ -13,7 +13,7 @@ from pegboard.config import trust_file
 from pegboard.errors import PegboardError
 from pegboard_lock.check import Comparison
 from pegboard_lock.lock_file import Lock, LockError, entry_of, is_binding, read_lock, stamp_of, write_lock
-from pegboard_lock.settings import lock_path, read_settings
+from pegboard_lock.settings import base_of, lock_path, read_settings
 
 _read: Final[dict[Path, tuple[object, Lock | None]]] = {}  # by file: its stamp, and the lock if it binds
 _MOST_READ: Final = 16
@@ -37,13 +37,13 @@ def pins_of(config: Config, toolset: str) -> Mapping[str, str] | None:
     return None if lock is None else lock.pins(toolset)
 
 
-def accept_toolset(config: Config, toolset: str, identity: str | None, tools: Sequence[Tool]) -> Path | None:
+def accept_toolset(config: Config, toolset: str, identity: Any, tools: Sequence[Tool]) -> Path | None:
     """Writes the tools of a toolset to the lock in effect, in place of those that it has of it.
 
     Args:
         config: The configuration.
         toolset: The toolset's name.
-        identity: The digest of its identity.
+        identity: Its identity, or `None`.
         tools: Its tools, with the origin that they have in a registry.
 
     Returns:
@@ -57,12 +57,13 @@ def accept_toolset(config: Config, toolset: str, identity: str | None, tools: Se
     if not file.exists():
         return None
     lock = read_lock(file)[0]
+    comparison = Comparison(lock, base_of(config, file))
     own = {tool.name: entry_of(tool, tool.origin.distribution) for tool in tools}
     others = {name: entry for name, entry in lock.tools.items() if entry["toolset"] != toolset}
-    distributions, comparison = dict(lock.distributions), Comparison(lock, file.parent)
+    distributions = dict(lock.distributions)
     for name in {tool.origin.distribution for tool in tools} - {None} - distributions.keys():
-        distributions[name or ""] = comparison.codes.entry(name or "", file.parent)
-    toolsets = {**lock.toolsets, toolset: {"identity": identity}}
+        distributions[name or ""] = comparison.codes.entry(name or "")
+    toolsets = {**lock.toolsets, toolset: comparison.entry_of_toolset(toolset, identity)}
     new = evolve(lock, tools={**others, **own}, distributions=distributions, toolsets=toolsets)
     if new.to_text() == lock.to_text():
         return None

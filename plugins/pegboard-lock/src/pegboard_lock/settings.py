@@ -111,3 +111,9 @@ def place_of(config: Config | None, settings: LockSettings) -> Path:
         return Path(settings.file).expanduser()
     folder = Path(config.files[-1]).parent if config is not None and config.files else Path()
     return folder / LOCK_NAME
+
+
+def base_of(config: Config | None, file: Path) -> Path:
+    """The folder that a lock's paths are relative to: of the nearest `pegboard.toml` in effect above it, or its own."""
+    folders = () if config is None else [Path(each).parent for each in config.files]
+    return next((folder for folder in reversed(folders) if file.is_relative_to(folder)), file.parent)

@@ -138,6 +138,17 @@ class McpToolset(ToolsetBase):
                 raise
         return await run_in_thread(self._offered)
 
+    async def all_tools(self, context: ReadonlyContext) -> ToolsetResult:
+        """What the server lists now, whether it is accepted or not.
+
+        Raises:
+            ServerError: It can't be reached.
+        """
+        del context
+        await self.start()
+        tools, problems = tools_of(self.name, self.settings, self.listed.tools.values(), self._call)
+        return ToolsetResult([*tools, *self._readers], problems)
+
     async def _follow(self, pins: Mapping[str, str] | None) -> None:
         """Takes what a lock lists as what is accepted; asks the server if none of its known lists has all of that."""
         if pins == self._pins:
