@@ -1,7 +1,11 @@
-"""Pairs of schemas, of which the second takes less than the first (`NARROWER`), or something else (`CROSSED`)."""
+"""Pairs of schemas, of which the second takes less than the first (`NARROWER`), or something else (`CROSSED`).
+
+And random ones, with values that fit about as often as not.
+"""
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 
@@ -124,3 +128,61 @@ CROSSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
 }
 """Pairs each of which takes something that the other doesn't."""
+
+_LEAVES: list[dict[str, Any]] = [
+    {},
+    *({"type": each} for each in ("integer", "number", "string", "boolean", ["string", "null"], ["integer", "null"])),
+    *({"enum": each} for each in (["x", 1, None], ["x", 1], ["x", "y"], [True])),
+    *({**WHOLE, "minimum": low, "maximum": high} for low, high in ((2, 4), (1, 4), (2, 9))),
+    *({**WHOLE, "multipleOf": each} for each in (2, 3)),
+    *({**TEXT, **each} for each in ({"minLength": 2}, {"maxLength": 2}, {"minLength": 1, "maxLength": 3})),
+    *({**TEXT, "pattern": each} for each in ("^x", "^[xy]", "x$", "^[a-c]+$", "^([a-c]+|zz)$")),
+    *({"type": "array", **each} for each in ({"items": TEXT}, {"items": WHOLE, "minItems": 1}, {"maxItems": 1})),
+    {"type": "array", "uniqueItems": True},
+]
+_VALUES: list[Any] = [
+    *(None, True, False, 0, 1, 2, 3, 4, 5, 6, 9, 10, -1, 1.5, 4.5),
+    *("", "x", "y", "xy", "ax", "abc", "zz", "zzz", "ab"),
+    *([], [1], ["x"], ["x", "x"], [1, 2], {}, {"b": 1}, {"b": "x"}, {"b": None}),
+]
+
+
+def _part(random: Random, level: int = 0) -> dict[str, Any]:
+    kind = random.random()
+    if level == 2 or kind > 0.4:
+        return dict(random.choice(_LEAVES))
+    if kind < 0.3:
+        several = [_part(random, level + 1) for _ in range(2)]
+        return {"not": several[0]} if kind < 0.05 else {random.choice(("anyOf", "allOf", "oneOf")): several}
+    inner = {"type": "object", "properties": {"b": _part(random, level + 1)}}
+    return {**inner, "required": ["b"] * random.randint(0, 1), "additionalProperties": random.random() < 0.5}
+
+
+def random_object(random: Random) -> dict[str, Any]:
+    """A schema of an object with up to three properties."""
+    names = "acd"[: random.randint(1, 3)]
+    required = [name for name in names if random.random() < 0.5]
+    return properties((*required,), is_open=random.random() < 0.3, **{name: _part(random) for name in names})
+
+
+def with_changes(random: Random, schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with one to three changes: another property, other required ones, or open instead of closed."""
+    own, required, is_open = dict(schema["properties"]), schema["required"], "additionalProperties" not in schema
+    for _ in range(random.randint(1, 3)):
+        change = random.random()
+        if change < 0.6:
+            own[random.choice([*own])] = _part(random)
+        elif change < 0.75:
+            required = [name for name in own if random.random() < 0.5]
+        elif change < 0.85:
+            is_open = not is_open
+        elif change < 0.93:
+            own["e"] = _part(random)
+        elif len(own) > 1:
+            del own[random.choice([*own])]
+    return properties(tuple(name for name in required if name in own), is_open=is_open, **own)
+
+
+def random_value(random: Random, names: tuple[str, ...]) -> dict[str, Any]:
+    """An object with some of these properties, or one more."""
+    return {name: random.choice(_VALUES) for name in (*names, "zz") if random.random() < 0.7}

@@ -234,6 +234,7 @@ def test_a_text_that_cant_be_made_has_no_sample(schema) -> None:
         ),
         *("^#[0-9a-f]{6}$", "^[a-z][a-z0-9_]*$", "^[\\w.-]+@[\\w.-]+$", "^https?://", "^v?\\d+\\.\\d+\\.\\d+$", "^/"),
         *("^[0-9a-f]{64}$", "^\\d{1,3}%$", "^[a-z]{2}(-[A-Z]{2})?$", "^\\S+$", "^.{2,}$", "^\\d{2}:\\d{2}$", "^$"),
+        *("^x", "y$", "^[xy]", "^x-\\d*$"),
     ],
 )
 def test_a_common_text_fits_an_ordinary_pattern(pattern) -> None:

@@ -2,13 +2,24 @@ from __future__ import annotations
 
 import json
 import time
+from random import Random
 
 import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.schema import validator_of
 from pegboard_lock import compare_arguments
-from schema_pairs import CROSSED, NARROWER, TEXT, WHOLE, one, properties
+from schema_pairs import (
+    CROSSED,
+    NARROWER,
+    TEXT,
+    WHOLE,
+    one,
+    properties,
+    random_object,
+    random_value,
+    with_changes,
+)
 
 
 def _takes(schema, text):
@@ -64,6 +75,35 @@ def test_a_part_that_takes_less_hides_no_other_that_may_take_more():
     assert compare_arguments(one(old), one(new)).kind == "incompatible"
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(
+            one({**TEXT, "pattern": "^b"}),
+            one({**TEXT, "pattern": "^[0-9]{7}!$"}),
+            id="no value is found that the new one takes",
+        ),
+        pytest.param(
+            properties(("a", "n"), a={**TEXT, "pattern": "^[0-9]{7}!$"}, n=WHOLE),
+            properties(("n",), a={**TEXT, "pattern": "^[0-9]{7}!$"}, n={**WHOLE, "maximum": 5}),
+            id="one that was required isn't, and no value is found with it",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"a": {**TEXT, "minLength": 2}, "n": WHOLE}, "required": ["n"]},
+            {"type": "object", "properties": {"n": {**WHOLE, "maximum": 5}}, "required": ["n"]},
+            id="one is no longer checked, and another is more",
+        ),
+        pytest.param(
+            one({"anyOf": [{**TEXT, "pattern": "^[a-z]+$"}, WHOLE]}),
+            one({"anyOf": [{**TEXT, "pattern": "^([a-z]+|[0-9]{7}!)$"}, {**WHOLE, "maximum": 5}]}),
+            id="of two alternatives one takes more",
+        ),
+    ],
+)
+def test_what_may_take_more_is_never_narrowed(old, new):
+    assert compare_arguments(old, new).kind == "incompatible"
+
+
 def test_what_stands_in_a_pattern_is_tried():
     old, new = ({**TEXT, "pattern": each} for each in ("^[b-z]+$", "^([c-z]+|rm -rf /)$"))
     change = compare_arguments(one(old), one(new))
@@ -108,6 +148,24 @@ def test_two_ways_to_read_a_pair_mirror_each_other(left, right):
         return
     mirror = {"widened": "narrowed", "narrowed": "widened", "incompatible": "incompatible"}
     assert back.kind == mirror[forth.kind]
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 16))])
+def test_no_random_pair_is_narrowed_if_a_value_is_only_in_the_new_one(seed):
+    """By the same numbers each time; what `compare_arguments` tries isn't known here."""
+    random = Random(seed)
+    for _ in range(20):
+        old = random_object(random)
+        new = with_changes(random, old)
+        takes_old, takes_new = (validator_of(json.dumps(each)).accepts for each in (old, new))
+        values = [random_value(random, (*old["properties"], *new["properties"])) for _ in range(4_000)]
+        only_old = [value for value in values if takes_old(value) and not takes_new(value)]
+        only_new = [value for value in values if takes_new(value) and not takes_old(value)]
+        change = compare_arguments(old, new)
+        kind = "same" if change is None else change.kind
+        assert not (kind == "same" and (only_old or only_new)), (old, new)
+        assert not (kind == "narrowed" and only_new), (old, new, only_new[0])
+        assert not (kind == "widened" and change.only_old), (old, new)
 
 
 @given(st.sets(st.integers(0, 20), min_size=1), st.sets(st.integers(0, 20), min_size=1))

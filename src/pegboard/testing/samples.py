@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -32,6 +33,7 @@ _WORDS: Final = """
 """
 """Texts that fit common patterns: names, versions, dates, codes."""
 _COMMON: Final = (*_WORDS.split(), "", "a b", *("0" * length for length in (8, 16, 32, 40, 64)), "\t", "\n")
+_LITERAL: Final = re.compile(r"[^\\^$.|?*+(){}\[\]]{1,80}")  # the runs of a pattern that may stand for themselves
 MOST_CHARACTERS: Final = 100_000  # the longest text that is tried
 _ORDINARY_TEXT: Final = "sample"
 _LONG_TEXT: Final = 1_000
@@ -99,7 +101,8 @@ def _texts(schema: JsonSchema) -> Iterator[str]:
         yield from ("c2FtcGxl", "")
     elif "pattern" in schema:
         if (matches := matcher(schema["pattern"])) is not None:
-            yield from islice(filter(matches, _COMMON), 1)
+            runs = _LITERAL.findall(schema["pattern"])[:20]
+            yield from islice(filter(matches, (*_COMMON, *runs, "".join(runs))), 1)
     elif least <= MOST_CHARACTERS:
         yield _ORDINARY_TEXT[:most].ljust(least, "a")
         yield from ("a" * length for length in (least, max(least, most)) if length <= MOST_CHARACTERS)

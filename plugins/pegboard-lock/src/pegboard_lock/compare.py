@@ -23,11 +23,13 @@ _MOST_GUESSES: Final = 400  # for them; about 50 us each
 _MOST_BASES: Final = 12  # samples that are changed to near misses
 _MOST_ATOMS: Final = 60
 _MOST_LEVELS: Final = 5
+_MOST_PARTS: Final = 30
 _MOST_LENGTH: Final = 2_000
 _ATOMS: Final[tuple[Any, ...]] = (None, True, 0, 1, -1, 1.5, 2**31, "", "x", "a b", "A-1", [], ["x"], [1], {}, {"x": 1})
 _PLAIN: Final = frozenset({"type", "properties", "required", "additionalProperties", "$defs", "definitions", "$schema"})
 _ADDED: Final[tuple[Any, ...]] = ("x", 1, True, None, [], {})
 _LITERAL: Final = re.compile(r"[^\\^$.|?*+(){}\[\]]{1,80}")  # the runs of a pattern that may stand for themselves
+_AFFIXES: Final = ("x", "a", "0", "-", " ")
 _UNKNOWN: Final = "x_unknown"
 _MISSING: Final = object()
 
@@ -71,29 +73,28 @@ def compare_arguments(old: JsonSchema, new: JsonSchema, deadline: float | None =
         return None
     before, after = _without_common(before, after)
     change = _by_values(before, after, deadline)
-    parts = _changed_parts(before, after) if change.kind == "narrowed" else []
-    while len(parts) == 1:
-        parts = _changed_parts(*parts[0])
-    for one, other in parts:  # one that narrows must not hide another, of which no value shows that it takes more
-        if _by_values(_member(one, before), _member(other, after), deadline).kind != "narrowed":
-            return evolve(change, kind="incompatible")
+    if change.kind == "narrowed" and not _narrows_in_all_parts(before, after, deadline):
+        return evolve(change, kind="incompatible")
     return change
 
 
 def _by_values(before: JsonSchema, after: JsonSchema, deadline: float | None) -> SchemaChange:
     found: dict[bool, str] = {}  # by whether only the new schema takes it
-    is_whole = False  # whether all values were tried
+    is_whole = False  # whether all values were tried, and one that both take was among them
     try:
         for each in (before, after):  # a lock may come from anybody
             check_schema(each, tool="", skip_patterns=True)
         takes_old, takes_new = (validator_of(json_text(each)).accepts for each in (before, after))
+        takes_both = False
         for value in islice(_values((before, takes_old), (after, takes_new)), _MOST_VALUES):
             if (is_new := takes_new(value)) is not takes_old(value):
                 found.setdefault(is_new, json.dumps(value))
+            elif is_new:
+                takes_both = True
             if len(found) == 2 or (deadline is not None and time.monotonic() > deadline):
                 break
         else:
-            is_whole = True
+            is_whole = takes_both
     except (SchemaError, ValueError, TypeError, RecursionError, OverflowError):
         pass  # it is unproven
     kind: Literal["widened", "narrowed", "incompatible"] = "incompatible"
@@ -101,6 +102,24 @@ def _by_values(before: JsonSchema, after: JsonSchema, deadline: float | None) ->
         kind = "widened" if True in found else "narrowed"
     ways = sorted(compare_schemas(before, after), reverse=True)
     return SchemaChange(kind, found.get(False), found.get(True), tuple(ways))
+
+
+def _narrows_in_all_parts(before: JsonSchema, after: JsonSchema, deadline: float | None) -> bool:
+    """Whether each changed part of a schema takes less by itself: one that does must not hide one that takes more."""
+    waiting: list[tuple[Any, Any]] = [(before, after)]
+    for old, new in waiting:  # grows as parts are found
+        if new is False:
+            continue
+        if old is False or len(waiting) > _MOST_PARTS:
+            return False
+        if (old, new) != (before, after):
+            roots = (_member(old, before), _member(new, after))
+            if _by_values(*roots, deadline).kind != "narrowed":
+                return False
+        if {*_list(old.get("required"))} - {*_list(new.get("required"))}:
+            return False
+        waiting += _changed_parts(old, new)
+    return True
 
 
 def _without_common(old: JsonSchema, new: JsonSchema) -> tuple[JsonSchema, JsonSchema]:
@@ -119,13 +138,26 @@ def _without_common(old: JsonSchema, new: JsonSchema) -> tuple[JsonSchema, JsonS
     return one, other
 
 
-def _changed_parts(old: JsonSchema, new: JsonSchema) -> list[tuple[JsonSchema, JsonSchema]]:
-    """The properties and items that two schemas have in different forms."""
-    pairs: list[tuple[Any, Any]] = [(old.get("items"), new.get("items"))]
-    olds, news = (each.get("properties") for each in (old, new))
-    if is_object(olds) and is_object(news):
-        pairs += [(olds[name], news[name]) for name in olds if name in news]
-    return [(one, other) for one, other in pairs if is_object(one) and is_object(other) and one != other]
+def _changed_parts(old: JsonSchema, new: JsonSchema) -> Iterator[tuple[Any, Any]]:
+    """The parts that two schemas have in different forms: of properties, items and alternatives."""
+    olds, news = (_table(each.get("properties")) for each in (old, new))
+    others = [each.get("additionalProperties", True) for each in (old, new)]
+    if "patternProperties" in old or "patternProperties" in new:
+        names = olds.keys() & news.keys()
+    else:
+        names = olds.keys() | news.keys()
+    pairs = [(olds.get(name, others[0]), news.get(name, others[1])) for name in sorted(names)]
+    pairs += [(old.get("items", True), new.get("items", True)), (others[0], others[1])]
+    for key in ("patternProperties", "$defs", "definitions"):
+        tables = _table(old.get(key)), _table(new.get(key))
+        pairs += [(tables[0][name], tables[1][name]) for name in sorted(tables[0].keys() & tables[1].keys())]
+    for key in ("prefixItems", "anyOf", "allOf"):
+        lists = _list(old.get(key)), _list(new.get(key))
+        pairs += zip(*lists, strict=True) if len(lists[0]) == len(lists[1]) else ()
+    for pair in pairs:
+        one, other = ({} if part is True else part for part in pair)
+        if one != other and all(part is False or is_object(part) for part in (one, other)):
+            yield one, other
 
 
 def _member(part: JsonSchema, root: JsonSchema) -> JsonSchema:
@@ -171,8 +203,8 @@ def _atoms(schemas: list[JsonSchema]) -> tuple[list[Any], list[str]]:
         if isinstance(part, dict):
             table = cast("JsonObject", part)
             for key in ("properties", "dependentRequired", "dependentSchemas"):
-                names |= dict.fromkeys(_keys(table.get(key)))
-            patterns = [table.get("pattern"), *_keys(table.get("patternProperties"))]
+                names |= dict.fromkeys(_table(table.get(key)))
+            patterns = [table.get("pattern"), *_table(table.get("patternProperties"))]
             for run in (run for each in patterns if isinstance(each, str) for run in _LITERAL.findall(each)[:8]):
                 own.setdefault(json.dumps(run), run)
                 names[run] = None
@@ -191,8 +223,8 @@ def _list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def _keys(value: Any) -> list[str]:
-    return list(cast("JsonObject", value)) if isinstance(value, dict) else []
+def _table(value: Any) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
 def _around(key: str, value: float) -> Iterator[Any]:
@@ -218,7 +250,8 @@ def _near(value: Any, atoms: list[Any], names: list[str], level: int = 0) -> Ite
             for near in _near(each, atoms, names, level + 1):
                 yield [*items[:place], near, *items[place + 1 :]]
     elif isinstance(value, str):
-        yield from (f"{value}x", f"x{value}", f"{value} ", value[:-1], value.upper(), value.lower(), f"{value}\n")
+        yield from (value[:-1], value[1:], value.upper(), value.lower(), f"{value}\n")
+        yield from chain.from_iterable((f"{value}{each}", f"{each}{value}") for each in _AFFIXES)
     if level:
         yield from atoms
 
