@@ -6,7 +6,8 @@ import pytest
 
 from installed import write
 from pegboard import Grammar, Origin, Policy, Tool, ToolAnnotations, tool, tool_of
-from pegboard_lock import Comparison, Lock, Present, lock_of
+from pegboard.tools import alike
+from pegboard_lock import Comparison, Lock, Present, drift, lock_file, lock_of
 
 BASE = Path("/")
 
@@ -97,6 +98,16 @@ def test_a_new_name_that_looks_like_a_locked_one_is_hidden():
     assert "looks like 'size'" in drifts(TOOL, TOOL.with_spec(name="s1ze"))["hidden"]
 
 
+def test_look_alikes_are_looked_up_and_not_compared_one_by_one(monkeypatch):
+    many = [TOOL.with_spec(name=f"t{number}") for number in range(300)]
+    lock, made = lock_of(Comparison(Lock(), BASE), Present(many)), []
+    monkeypatch.setattr(drift, "alike", lambda name: made.append(name) or alike(name))
+    monkeypatch.setattr(lock_file, "alike", lambda name: made.append(name) or alike(name))
+    added = [TOOL.with_spec(name=f"n{number}") for number in range(300)]
+    assert len(Comparison(lock, BASE).all_drifts(Present(added))) == 600
+    assert len(made) == 600
+
+
 def test_the_gravest_class_comes_first_and_the_proof_is_of_the_change_of_arguments():
     lock = lock_of(Comparison(Lock(), BASE), Present([TOOL]))
     after = TOOL.with_spec(input_schema={"type": "object"}, description="New.", strict=True)
@@ -108,8 +119,6 @@ def test_the_gravest_class_comes_first_and_the_proof_is_of_the_change_of_argumen
 
 
 def test_a_tool_that_cant_be_compared_is_incompatible(monkeypatch):
-    from pegboard_lock import drift
-
     monkeypatch.setattr(drift, "compare_arguments", lambda *_: 1 / 0)
     found = drifts(TOOL.with_spec(description="New."))
     assert found == {"incompatible": "it can't be compared: ZeroDivisionError"}

@@ -62,6 +62,7 @@ async def test_a_drifted_tool_is_held_back_with_the_commands_to_run(made):
     assert "'registry diff size'" in problem.cause
     assert "'registry lock size'" in problem.cause
     assert "lock: wording" in str(resolved.explain("size"))
+    assert "'registry lock size'" in str(resolved.explain("size"))
 
 
 async def test_a_held_tool_cant_be_called(made):

@@ -105,10 +105,8 @@ def drift_of(tool: Tool, distribution: str | None, lock: Lock, deadline: float |
 
 
 def _added(tool: Tool, lock: Lock) -> Drift:
-    key = alike(tool.name)
-    for name in lock.tools:
-        if alike(name) == key:
-            return Drift("hidden", tool.name, f"its name looks like {name!r}, which is locked")
+    if (name := lock.look_alikes.get(alike(tool.name))) is not None:
+        return Drift("hidden", tool.name, f"its name looks like {name!r}, which is locked")
     return Drift("added", tool.name, "the lock doesn't have it")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -14,6 +15,7 @@ from pegboard.config import distrust, is_trusted, may_bind, trust
 from pegboard.errors import PegboardError
 from pegboard.files import os_error_text, read_bounded, write_atomic
 from pegboard.json import canonical_json, digest_of, is_object, strict_json
+from pegboard.tools import alike
 from pegboard.typing import JsonObject
 
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -49,6 +51,11 @@ class Lock:
     tools: Mapping[str, JsonObject] = field(factory=dict[str, JsonObject])
     distributions: Mapping[str, JsonObject] = field(factory=dict[str, JsonObject])
     toolsets: Mapping[str, JsonObject] = field(factory=dict[str, JsonObject])
+
+    @cached_property
+    def look_alikes(self) -> Mapping[str, str]:
+        """The names of the tools, by what they look like."""
+        return {alike(name): name for name in self.tools}
 
     def to_text(self) -> str:
         """The content of the file: the same text for the same lock, on every Python."""

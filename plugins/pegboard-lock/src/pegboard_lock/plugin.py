@@ -114,22 +114,17 @@ class LockPlugin:
         held: dict[str, str] = {}
         asked: dict[str, str] = {}
         problems: list[Problem] = []
-        if of_code or of_toolsets or any(own for _, _, own in known):
-            for tool, name, own in known:
-                shared = (*of_code.get(name or "", ()), *of_toolsets.get(tool.origin.toolset or "", ()))
-                if not (own or shared):
-                    continue
-                action, drifts = _gravest((*own, *shared), settings)
-                if action == "warn":
-                    drifts = own  # the others are reported once for all tools
-                else:
-                    (held if action == "hold" else asked)[tool.name] = "; ".join(map(str, drifts))
-                problems += [_problem(tool, action, drifts)] if drifts else []
-        warned = [each for table in (of_code, of_toolsets) for own in table.values() for each in own]
-        problems += [Problem(f"{each}", subject="lock") for each in warned if settings.action(each.kind) == "warn"]
-        if problems or len(resolved.tools) < len(comparison.lock.tools):
-            gone = comparison.removed(Present(resolved.tools))
-            problems += [Problem(f"tool {each.tool!r} is no longer there", each.tool, subject="lock") for each in gone]
+        for tool, name, own in known if of_code or of_toolsets or any(own for _, _, own in known) else ():
+            shared = (*of_code.get(name or "", ()), *of_toolsets.get(tool.origin.toolset or "", ()))
+            action, drifts = _gravest((*own, *shared), settings)
+            if action == "hold":
+                held[tool.name] = _text(tool, drifts)
+            elif action == "ask":
+                asked[tool.name] = "; ".join(map(str, drifts))
+            else:
+                drifts = own  # the others are reported once for all tools
+            problems += [_problem(tool, action, drifts)] if drifts else []
+        problems += _other_problems(resolved, comparison, settings, (of_code, of_toolsets), has_drift=bool(problems))
         codes: dict[str | None, str | None] = {}
         if settings.bind_grants:
             codes = {name: comparison.code_text(name) for name in {name for _, name, _ in known}}
@@ -163,19 +158,39 @@ def _changed(code: str | None, text: str | None, tool: Tool) -> Tool:
     return tool if text is None else tool.evolve(asks={**tool.asks, "lock": f"{tool.name}: {text}"})
 
 
-def _gravest(drifts: Sequence[Drift], settings: LockSettings) -> tuple[Action, list[Drift]]:
+def _gravest(drifts: Sequence[Drift], settings: LockSettings) -> tuple[Action, Sequence[Drift]]:
     """The gravest action for drifts of a tool, and those of them that call for it."""
     by_action: dict[Action, list[Drift]] = {"hold": [], "ask": [], "warn": []}
     for drift in drifts:
         by_action[settings.action(drift.kind)].append(drift)
-    return next((action, found) for action, found in by_action.items() if found)
+    return next(((action, found) for action, found in by_action.items() if found), ("warn", ()))
+
+
+def _other_problems(
+    resolved: ResolvedTools,
+    comparison: Comparison,
+    settings: LockSettings,
+    shared: tuple[dict[str, list[Drift]], ...],
+    *,
+    has_drift: bool,
+) -> Iterator[Problem]:
+    """The problems of what several tools share and is only reported, and of tools that are gone."""
+    drifts = [each for table in shared for own in table.values() for each in own]
+    warned = [each for each in drifts if settings.action(each.kind) == "warn"]
+    yield from (Problem(f"{each}", subject="lock") for each in warned)
+    if has_drift or warned or len(resolved.tools) < len(comparison.lock.tools):
+        for each in comparison.removed(Present(resolved.tools)):
+            yield Problem(f"tool {each.tool!r} is no longer there", each.tool, subject="lock")
+
+
+def _text(tool: Tool, drifts: Sequence[Drift]) -> str:
+    """What has drifted, with the commands that show and accept it."""
+    subjects = dict.fromkeys(each.tool or each.distribution or each.toolset or "" for each in drifts)
+    fix = f"review it with 'registry diff {tool.name}', accept it with 'registry lock {' '.join(subjects)}'"
+    return f"{'; '.join(map(str, drifts))}; {fix}"
 
 
 def _problem(tool: Tool, action: Action, drifts: Sequence[Drift]) -> Problem:
-    """A problem with the commands that show and accept the drift."""
-    text = f"{_WORDS[action]}: {'; '.join(map(str, drifts))}"
-    subjects = dict.fromkeys(each.tool or each.distribution or each.toolset or "" for each in drifts)
-    fix = f"review it with 'registry diff {tool.name}', accept it with 'registry lock {' '.join(subjects)}'"
-    cause, origin = f"tool {tool.name!r} {text}; {fix}", tool.origin
+    origin = tool.origin
     own = {} if origin.plugin or origin.toolset else {"subject": "lock"}
-    return Problem.of(origin, cause, tool.name, **own)
+    return Problem.of(origin, f"tool {tool.name!r} {_WORDS[action]}: {_text(tool, drifts)}", tool.name, **own)
