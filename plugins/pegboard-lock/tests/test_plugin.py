@@ -243,6 +243,19 @@ async def test_many_changed_tools_are_held_back_with_few_problems(made):
     assert "11 more problems" in resolved.problems[-1].cause
 
 
+async def test_the_search_for_values_ends_in_time_however_many_tools_have_changed(made, monkeypatch):
+    """Else the check would take too long, and a check that isn't required and fails holds nothing back."""
+    from pegboard_lock import check, compare
+
+    monkeypatch.setattr(check, "_SECONDS", -1.0)
+    monkeypatch.setattr(compare, "_values", lambda *_: pytest.fail("values are sought"))
+    many = [SIZE.with_spec(name=f"t{n}") for n in range(300)]
+    wide = [each.with_spec(input_schema={"type": "object", "properties": {"path": {"minLength": 1}}}) for each in many]
+    resolved = await made(*many, tools=wide).resolve()
+    assert resolved.names == ()
+    assert "incompatible: by its keywords" in resolved.problems[0].cause
+
+
 async def test_grants_may_be_bound_to_the_code(tmp_path):
     file = tmp_path / "fns.py"
     file.write_text("def double(n: int) -> str:\n    return str(2 * n)\n")

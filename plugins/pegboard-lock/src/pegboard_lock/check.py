@@ -17,7 +17,8 @@ from pegboard_lock.code import CodeDigests, change_of_code
 from pegboard_lock.drift import Drift, by_gravity, drift_of
 from pegboard_lock.lock_file import Lock
 
-_SECONDS: Final = 3.0  # for values that prove changes of arguments, all tools together
+_SECONDS: Final = 3.0  # for values that prove changes of arguments, all tools of a resolution together
+_PATIENT_SECONDS: Final = 60.0  # likewise, of a command
 MOST_PROBLEMS_SHOWN: Final = MOST_PROBLEMS
 
 
@@ -61,9 +62,17 @@ class Comparison:
                 self._known[tool] = known
         return known
 
-    def tools(self, tools: Sequence[Tool]) -> Iterator[tuple[Tool, str | None, tuple[Drift, ...]]]:
-        """Each tool with the name of its code and the drifts of its definition."""
-        deadline = time.monotonic() + _SECONDS
+    def tools(
+        self, tools: Sequence[Tool], seconds: float | None = None
+    ) -> Iterator[tuple[Tool, str | None, tuple[Drift, ...]]]:
+        """Each tool with the name of its code and the drifts of its definition.
+
+        Args:
+            tools: The tools.
+            seconds: How long values may be sought that prove changes of arguments, by default 3; those after that are
+                incompatible.
+        """
+        deadline = time.monotonic() + (_SECONDS if seconds is None else seconds)
         if len(self._known) > 2 * len(tools) + 100:
             self._known = {tool: known for tool in tools if (known := self._known.get(tool)) is not None}
         for tool in tools:
@@ -126,7 +135,7 @@ class Comparison:
 
     def all_drifts(self, present: Present) -> list[Drift]:
         """All drifts, the gravest class first."""
-        known = [*self.tools(present.tools)]
+        known = [*self.tools(present.tools, _PATIENT_SECONDS)]
         of_code, of_toolsets = self.of_code(name for _, name, _ in known), self.of_toolsets(present.identities)
         drifts = [drift for _, _, own in known for drift in own]
         drifts += [drift for table in (of_code, of_toolsets) for own in table.values() for drift in own]

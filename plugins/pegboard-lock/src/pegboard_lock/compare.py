@@ -79,6 +79,9 @@ def compare_arguments(old: JsonSchema, new: JsonSchema, deadline: float | None =
 
 
 def _by_values(before: JsonSchema, after: JsonSchema, deadline: float | None) -> SchemaChange:
+    ways = tuple(sorted(compare_schemas(before, after), reverse=True))
+    if _is_late(deadline):
+        return SchemaChange("incompatible", keywords=ways)
     found: dict[bool, str] = {}  # by whether only the new schema takes it
     is_whole = False  # whether all values were tried, and one that both take was among them
     try:
@@ -91,7 +94,7 @@ def _by_values(before: JsonSchema, after: JsonSchema, deadline: float | None) ->
                 found.setdefault(is_new, json.dumps(value))
             elif is_new:
                 takes_both = True
-            if len(found) == 2 or (deadline is not None and time.monotonic() > deadline):
+            if len(found) == 2 or _is_late(deadline):
                 break
         else:
             is_whole = takes_both
@@ -100,8 +103,11 @@ def _by_values(before: JsonSchema, after: JsonSchema, deadline: float | None) ->
     kind: Literal["widened", "narrowed", "incompatible"] = "incompatible"
     if is_whole and len(found) == 1:
         kind = "widened" if True in found else "narrowed"
-    ways = sorted(compare_schemas(before, after), reverse=True)
-    return SchemaChange(kind, found.get(False), found.get(True), tuple(ways))
+    return SchemaChange(kind, found.get(False), found.get(True), ways)
+
+
+def _is_late(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() > deadline
 
 
 def _narrows_in_all_parts(before: JsonSchema, after: JsonSchema, deadline: float | None) -> bool:
