@@ -29,7 +29,7 @@ from pegboard.typing import JsonObject
 from pegboard_lock.check import Comparison
 from pegboard_lock.drift import Drift
 from pegboard_lock.lock_file import Lock, LockError, is_binding, read_lock, write_lock
-from pegboard_lock.present import Found, find_for, find_live, find_static, lock_of, with_named
+from pegboard_lock.present import Found, find_for, find_known, find_live, lock_of, with_named
 from pegboard_lock.settings import CLASSES, DriftClass, LockSettings, base_of, lock_path, read_settings
 
 _CANT_COMPARE: Final = 3
@@ -76,7 +76,7 @@ def lock_command(options: Options, names: tuple[str, ...], *, yes: bool) -> int:
             if names:
                 return _CANT_COMPARE
     comparison = Comparison(lock, base_of(session.config, file))
-    found = find_live(session) if options.live else find_static(session)
+    found = find_live(session) if options.live else find_known(session)
     for failure in found.failures:
         write_note(failure)
     new = _named(comparison, found, names) if names else lock_of(comparison, found.present)

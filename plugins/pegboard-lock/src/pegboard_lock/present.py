@@ -61,8 +61,8 @@ class _Whole:
         return await self.inner.all_tools(context)
 
 
-def find_live(session: Session) -> Found:
-    """The tools of now, after querying every toolset."""
+def find_live(session: Session, *, whole: bool = True) -> Found:
+    """The tools of now, after querying every toolset; `whole`: also those that toolsets hold back themselves."""
     registry = session.registry
 
     async def resolve() -> ResolvedTools:
@@ -71,7 +71,8 @@ def find_live(session: Session) -> Found:
         catalogue = registry.contributions.catalogue
         limit = registry.limits.toolset_timeout
         own: Any = {"conflicting": catalogue.conflicting, "toolset_timeout": limit, "transforms": catalogue.transforms}
-        return await resolve_tools(catalogue.ordered, [*map(_Whole, catalogue.toolsets)], **own)
+        toolsets = [*map(_Whole, catalogue.toolsets)] if whole else catalogue.toolsets
+        return await resolve_tools(catalogue.ordered, toolsets, **own)
 
     resolved = session.run(resolve)
     failed = [each for each in (*registry.problems(), *resolved.problems) if _is_of_toolset(each)]
@@ -85,12 +86,19 @@ def _is_of_toolset(problem: Problem) -> bool:
     return not problem.note and problem.tool is None and (problem.subject or "").startswith("toolset ")
 
 
+def find_known(session: Session) -> Found:
+    """The tools that are known without asking servers; where tools are transformed, toolsets are queried for that."""
+    has_transforms = session.registry.contributions.catalogue.has_transforms
+    return find_live(session, whole=False) if has_transforms else find_static(session)
+
+
 def find_for(session: Session, lock: Lock) -> Found:
     """The tools to compare with a lock: toolsets are queried with `--live`, or if it has some that published none."""
-    found = find_static(session)
+    found = None if session.options.live else find_static(session)
     toolsets = {entry["toolset"] for entry in lock.tools.values()} | lock.toolsets.keys()
-    needs_query = bool(found.unqueried) and bool(toolsets - {None} - found.present.toolsets)
-    return find_live(session) if session.is_live or needs_query else found
+    if found is None or (found.unqueried and toolsets - {None} - found.present.toolsets):
+        return find_live(session)
+    return find_known(session)
 
 
 def lock_of(comparison: Comparison, present: Present) -> Lock:
