@@ -16,7 +16,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _QUICK: Final = "__pegboard_quick__"
 _READ_ONLY: Final = "__pegboard_read_only__"
 _WRAPPED: Final = "__pegboard_wrapped__"
-_WHILE: Final = "__pegboard_while__"
 ONLY: Final = "__pegboard_only__"  # attribute of a callback with the names of its tools, set by `when`
 
 
@@ -61,12 +60,15 @@ def is_read_only(function: Callable[..., Any]) -> bool:
     return any(getattr(each, _READ_ONLY, False) for each in (function, _body_of(function)))
 
 
-def when(where: str) -> Callable[[F], F]:
+def when(where: str | Callable[..., bool]) -> Callable[[F], F]:
     """Decorator that limits a call hook to tools matching a predicate; hosts use `add_callback(..., where=...)`.
 
     @hookimpl
     @when("tag:network")
     def pegboard_before_tool(context): ...
+
+    For `check_tools` it is a quick function of the configuration: whether there is something to check now. While there
+    isn't, a call without resolved tools resolves nothing. Above a method it is a method; one that raises counts as yes.
     """
 
     def marked(function: F) -> F:
@@ -76,24 +78,10 @@ def when(where: str) -> Callable[[F], F]:
     return marked
 
 
-def only_while(condition: Callable[..., bool]) -> Callable[[F], F]:
-    """Decorator for a `check_tools` callback that has something to check only while `condition(config)` is true.
-
-    While no callback has, nothing is checked, and a call without resolved tools isn't resolved for that. The condition
-    is called each time, on the event loop; above a method it is a function of the class. One that raises is true.
-    """
-
-    def marked(function: F) -> F:
-        setattr(function, _WHILE, condition)
-        return function
-
-    return marked
-
-
 def is_due(function: Callable[..., Any], config: Any) -> bool:
     """Whether a `check_tools` callback has something to check now."""
     function = getattr(function, _WRAPPED, function)
-    condition: Callable[..., bool] | None = getattr(function, _WHILE, None)
+    condition: Callable[..., bool] | None = getattr(function, ONLY, None)
     owner = getattr(function, "__self__", None)
     try:
         return condition is None or bool(condition(config) if owner is None else condition(owner, config))

@@ -185,14 +185,10 @@ class Catalogue:
         return any(f"pegboard_{stage}" in plugin.hooks for plugin in self.lazy_plugins for stage in TOOL_STAGES)
 
     @cached_property
-    def has_lazy_checks(self) -> bool:
-        """Whether a plugin that isn't imported yet checks resolutions."""
-        return any("pegboard_check_tools" in plugin.hooks for plugin in self.lazy_plugins)
-
-    @cached_property
     def has_checks(self) -> bool:
         """Whether a resolution may be checked, perhaps by a plugin that isn't imported yet."""
-        return bool(self.callbacks("check_tools") or self.required_check or self.has_lazy_checks)
+        links, lazy = self.callbacks("check_tools"), self.lazy_plugins
+        return bool(links or self.required_check) or any("pegboard_check_tools" in each.hooks for each in lazy)
 
     @cached_property
     def has_transforms(self) -> bool:

@@ -178,13 +178,10 @@ class Contributions:
 
     def is_checked(self) -> bool:
         """Whether a resolution is checked now; imports the plugins that may check it."""
-        if not self.catalogue.has_checks:
-            return False
-        for load in self.unloaded("check_tools") if self.catalogue.has_lazy_checks else ():
+        for load in self.unloaded("check_tools"):
             load()
-        catalogue = self.catalogue
-        links = catalogue.callbacks("check_tools")
-        return catalogue.required_check is not None or any(is_due(link.function, self.config) for link in links)
+        links = self.catalogue.callbacks("check_tools")
+        return bool(self.catalogue.required_check) or any(is_due(each.function, self.config) for each in links)
 
     def remove(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
         """Removes exactly these tools and toolsets."""

@@ -11,14 +11,7 @@ import attrs
 
 from pegboard.catalogue import TOOL_STAGES
 from pegboard.contributions import Registrar
-from pegboard.errors import (
-    ExportError,
-    ModelError,
-    checked,
-    log_failure,
-    not_provided,
-    tuple_of,
-)
+from pegboard.errors import ExportError, ModelError, checked, log_failure, not_provided, tuple_of
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
@@ -351,8 +344,7 @@ class ToolRegistry(Registrar):
     def may_ask(self, tool: Tool) -> bool:
         """Whether a person may be asked before a call of a tool, under the permissions and callbacks of now.
 
-        `False` is certain: `decide` never answers `ask` for it as it is here, such as in the tools of a request. A
-        running tool may still ask.
+        `False` is certain: `decide` never answers `ask` for it as it is given. A running tool may still ask.
         """
         from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, policy_of
 
@@ -685,8 +677,7 @@ class ToolRegistry(Registrar):
 
     async def _is_checked(self) -> bool:
         """Whether a resolution is checked now; imports the plugins that may check it."""
-        if self.contributions.catalogue.has_lazy_checks:
-            await self._load("check_tools")
+        await self._load("check_tools")
         return self.contributions.is_checked()
 
     async def _check(self, resolved: ResolvedTools) -> ResolvedTools:

@@ -20,7 +20,7 @@ from pegboard import (
     tool,
     tool_of,
 )
-from pegboard.callbacks import only_while
+from pegboard.callbacks import when
 from pegboard.errors import ConfigError
 
 
@@ -158,7 +158,7 @@ def test_required_is_true_or_false(tmp_path):
 async def test_one_that_has_nothing_to_check_now_costs_a_call_no_resolution(registry, monkeypatch):
     due, seen = [False], []
 
-    @only_while(lambda config: due[0])
+    @when(lambda config: due[0])
     def check(resolved):
         seen.append(resolved.names)
         return resolved.without("lock", {"a": "it has changed"})
@@ -179,13 +179,13 @@ async def test_a_condition_that_fails_leaves_the_decision_to_the_check(registry)
     def check(resolved):
         return resolved.without("lock", {"a": "it has changed"})
 
-    registry.add_callback("check_tools", only_while(lambda config: 1 / 0)(check))
+    registry.add_callback("check_tools", when(lambda config: 1 / 0)(check))
     assert (await registry.call("a")).kind == "not_offered"
 
 
 async def test_a_plugin_that_isnt_imported_yet_is_imported_to_say_whether_it_checks(registry):
     def load():
-        registry.add_callback("check_tools", only_while(lambda config: False)(lambda resolved: None))
+        registry.add_callback("check_tools", when(lambda config: False)(lambda resolved: None))
         registry.contributions.change(lambda now: now.evolve(plugins={"late": record.evolve(load=None)}))
 
     record = PluginRecord("late", hooks=("pegboard_check_tools",), load=load)

@@ -155,7 +155,8 @@ async def test_without_a_lock_a_call_only_looks_whether_there_is_one(made, tmp_p
     plain, registry = ToolRegistry(), made()
     plain.register(SIZE)
     more = await _entered(registry) - await _entered(plain)
-    asked = {"ToolRegistry._is_checked", "Contributions.is_checked", "Catalogue.callbacks", "is_due"}
+    asked = {"ToolRegistry._is_checked", "ToolRegistry._load", "Contributions.unloaded"}
+    asked |= {"Contributions.is_checked", "Catalogue.callbacks", "is_due"}
     assert {*more} == asked | {"LockPlugin._applies", "LockPlugin._read_settings"}
     assert not registry.may_ask(SIZE)
     write_lock(tmp_path / "pegboard.lock", lock_of(Comparison(Lock(), tmp_path), Present([NAME])), whole=True)

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from attrs import evolve, field
 
 from pegboard.callbacks import ONLY, Callback, accept_keywords, nonblocking
-from pegboard.catalogue import (
-    CALLBACK_STAGES,
-    EMPTY,
-    EXTRAS,
-    Catalogue,
-    PluginRecord,
-    PublishedTools,
-    Status,
-    limit_of,
-)
+from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, PluginRecord, PublishedTools, Status, limit_of
 from pegboard.config import NO_CONFIG, Config, with_secrets
 from pegboard.contributions import is_toolset
 from pegboard.errors import (
@@ -223,7 +214,7 @@ def _callback(plugin: Plugin, stage: str, implementation: pluggy.HookImpl) -> Ca
 
         plugin.faults.append("it approves calls and isn't trusted: only its rejections count")
         function = only_rejecting(function)
-    limit = limit_of(stage, getattr(implementation.function, ONLY, None))
+    limit = None if stage == "check_tools" else limit_of(stage, getattr(implementation.function, ONLY, None))
     return Callback(function, f"plugin {plugin.name!r}", limit, plugin=plugin.name)
 
 

@@ -9,18 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    Protocol,
-    Self,
-    TypeAlias,
-    cast,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, cast, runtime_checkable
 from weakref import WeakSet, WeakValueDictionary
 
 from attrs import Factory, evolve, field
@@ -60,11 +49,10 @@ class Toolset(Protocol):
     - `own_thread = True` has `close`, `call`, the handlers of its tools and `tools` run in one thread of its own where
       they are plain, one after the other, as an object requires that only one thread may use. The first of them starts
       the thread; it ends with `close`. Async ones run in the event loop, and a tool that names an executor runs there.
-    - `identity` is what its tools come from, as JSON data without secrets, such as the command that starts a server:
-      a lock holds them back once it is another. Its member `code`, if it is an object, lists absolute paths of files
-      and folders with code of the tools that is in no distribution: then also once their content is another.
-    - `all_tools(context)`, as `tools`, gives what it would offer if all of it was accepted, where it holds back some
-      itself: a lock is compared with that, and written from it.
+    - `identity` is what its tools come from, as JSON data without secrets, such as the command that starts a server.
+      `{"code": [...]}` in it lists absolute paths of files and folders with code that is in no distribution. A lock
+      holds its tools back once either is another.
+    - `all_tools(context)`, as `tools`, also gives what it holds back itself: a lock is compared with that.
     - `name_prefix` is the prefix of the names of all its tools; a command and `registry.call` don't query it for a
       tool whose name is quite different.
 

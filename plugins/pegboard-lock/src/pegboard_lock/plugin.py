@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field, frozen
 
 from pegboard import Config, Problem, ResolvedTools, Tool, hookimpl
-from pegboard.callbacks import only_while
+from pegboard.callbacks import when
 from pegboard.config import trust_file
 from pegboard.json import count_text
 from pegboard.toolsets import ToolMapper, identity_of
@@ -56,7 +56,7 @@ class LockPlugin:
         return settings.required or os.path.exists(place)  # noqa: PTH110  a text costs a third
 
     @hookimpl
-    @only_while(_applies)
+    @when(_applies)
     def pegboard_check_tools(self, resolved: ResolvedTools, config: Config | None) -> ResolvedTools | None:
         """Holds back what has drifted from the lock.
 

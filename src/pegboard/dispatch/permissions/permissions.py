@@ -22,17 +22,7 @@ from pegboard.dispatch.permissions.evaluation import (
     read_path,
     rules_from_json,
 )
-from pegboard.dispatch.permissions.rule import (
-    HOLE,
-    MODES,
-    WHOLE_CALL,
-    Folders,
-    Match,
-    Mode,
-    Part,
-    Rule,
-    is_name,
-)
+from pegboard.dispatch.permissions.rule import HOLE, MODES, WHOLE_CALL, Folders, Match, Mode, Part, Rule, is_name
 from pegboard.errors import one_of
 from pegboard.json import JsonText, canonical_json
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
@@ -196,7 +186,7 @@ class ToolPolicy:
         declared = self.spec.permission_arguments
         rules, needs_rule = self._effective_rules()
         is_refused = self.permissions.mode == "plan" and not self.reads_only
-        if is_refused or self.tool.asks or (needs_rule and not declared):
+        if self.tool.asks or is_refused or (needs_rule and not declared):
             return None
         about = {name: [rule for rule in rules if rule.field in (None, name)] for name in declared}
         for rule in rules:
@@ -247,10 +237,7 @@ class ToolPolicy:
         return self.tool.may_ask or any(rule.action == "ask" for rule in self.permissions.rules.rules)
 
     def runs(
-        self,
-        arguments: Mapping[str, Any],
-        context: ReadonlyContext = EMPTY_CONTEXT,
-        folders: Folders | None = None,
+        self, arguments: Mapping[str, Any], context: ReadonlyContext = EMPTY_CONTEXT, folders: Folders | None = None
     ) -> bool:
         """Whether a call surely runs, by `conditions` alone; if not, `decide` has to be called.
 
