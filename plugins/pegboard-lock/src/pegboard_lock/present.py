@@ -88,8 +88,7 @@ def _is_of_toolset(problem: Problem) -> bool:
 
 def find_known(session: Session) -> Found:
     """The tools that are known without asking servers; where tools are transformed, toolsets are queried for that."""
-    has_transforms = session.registry.contributions.catalogue.has_transforms
-    return find_live(session, whole=False) if has_transforms else find_static(session)
+    return find_live(session, whole=False) if session.is_live else find_static(session)
 
 
 def find_for(session: Session, lock: Lock) -> Found:
