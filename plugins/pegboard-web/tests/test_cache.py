@@ -12,14 +12,14 @@ def page(url, size=1_000):
 
 
 def test_the_oldest_go_first():
-    cache = PageCache(60, most_bytes=3_500)
+    cache = PageCache(60, most_bytes=6_000)
     for url in "abcd":
         cache.put(page(url))
     assert [cache.get(url) is not None for url in "abcd"] == [False, True, True, True]
 
 
 def test_a_page_in_place_of_an_older_one_counts_once():
-    cache = PageCache(60, most_bytes=2_500)
+    cache = PageCache(60, most_bytes=4_000)
     cache.put(page("b"))
     for _ in range(5):
         cache.put(page("a"))
@@ -27,7 +27,7 @@ def test_a_page_in_place_of_an_older_one_counts_once():
 
 
 def test_a_page_beyond_the_limit_isnt_kept_and_drops_nothing():
-    cache = PageCache(60, most_bytes=2_500)
+    cache = PageCache(60, most_bytes=4_000)
     cache.put(page("a"))
     cache.put(Page("b", "image/png", medium=ImageContent(bytes(5_000))))
     assert cache.get("a") is not None
@@ -43,6 +43,14 @@ def test_old_pages_are_dropped(monkeypatch):
     assert cache.get("a") is not None
     now[0] = 60.0
     assert cache.get("a") is None
+
+
+def test_empty_pages_count():
+    cache = PageCache(60, most_bytes=100_000)
+    for number in range(1_000):
+        cache.put(Page(f"{number}".rjust(8_000), "text/plain"))
+    kept = [number for number in range(1_000) if cache.get(f"{number}".rjust(8_000)) is not None]
+    assert kept == list(range(989, 1_000))
 
 
 def test_none_is_kept_for_no_time():

@@ -13,6 +13,7 @@ from attrs import define, field
 from pegboard_web.page import Page
 
 MOST_BYTES: Final = 32 << 20
+_OF_A_PAGE: Final = 500  # bytes of what holds it
 
 
 @define(eq=False)
@@ -41,7 +42,8 @@ class PageCache:
 
     def put(self, page: Page) -> None:
         """Keeps a page under its URL, in place of an older one."""
-        size = sys.getsizeof(page.text) + (0 if page.medium is None else len(page.medium.data))
+        size = _OF_A_PAGE + sum(map(sys.getsizeof, (page.url, page.title, page.text)))
+        size += 0 if page.medium is None else len(page.medium.data)
         with self._lock:
             self._drop(page.url)
             self._drop_old()
