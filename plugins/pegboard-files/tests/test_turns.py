@@ -267,6 +267,19 @@ def test_a_long_diff_is_left_out(turn, write):
     assert len(report["diff"]) < MAX_TURN_DIFF
 
 
+def test_once_a_short_diff_does_not_fit_no_further_one_is_made(turn, monkeypatch):
+    """It would take seconds for thousands of files."""
+    monkeypatch.setattr(turn_diff, "MAX_TURN_DIFF", 120)
+    report = turn(*(put(f"{number}", "x\n") for number in range(4)))
+    notes = [each.get("note", "") for each in report["files"]]
+    assert [note.partition(":")[2] for note in notes] == [
+        "",
+        "",
+        " 39 characters",
+        " there are too many changes",
+    ]
+
+
 @pytest.mark.parametrize("line", ["\u6f22" * 90 + "\n", "\x1b[0m" * 20 + "\n"])
 def test_a_report_is_small_enough_as_json_whatever_the_files_hold(turn, write, line):
     """Beyond a million characters, a turn's report is left out as a whole."""

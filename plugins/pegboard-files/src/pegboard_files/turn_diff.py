@@ -19,6 +19,8 @@ MAX_TURN_DIFF: Final = 200_000
 MAX_LISTED: Final = 1_000
 """Files that are listed of a turn."""
 
+_SHORT: Final = 10_000  # characters of a diff
+
 _FILE_SECONDS: Final = 5.0
 """How long the diff of one file may take; at most half of the time that is left for all."""
 
@@ -76,20 +78,21 @@ def diff_of_turn(store: TurnStore, turn: TurnOfSession, deadline: Deadline) -> T
     Raises:
         ToolError: The store can't be read.
     """
-    changed = added = removed = length = named = 0
+    changed = added = removed = named = 0
+    room, is_full = MAX_TURN_DIFF, False
     diffs, files = list[str](), list[ListedChange]()
     for change in store.changes(turn):
         changed += 1
-        note = None
-        if length < MAX_TURN_DIFF and not deadline.passed:
-            diff, note = _diff_of_file(change, deadline.within(_FILE_SECONDS))
-            size = len(json.dumps(diff.text, ensure_ascii=False))
-            if length + size > MAX_TURN_DIFF:
-                diff, size, note = Diff(""), 0, f"its diff is too long to be shown: {len(diff.text):,} characters"
-            diffs.append(diff.text)
-            length, added, removed = length + size, added + diff.added, removed + diff.removed
-        else:
+        if is_full or deadline.passed:
             note = "its diff isn't shown: there are too many changes"
+        else:
+            diff, note = _diff_of_file(change, deadline.within(_FILE_SECONDS))
+            if (size := len(json.dumps(diff.text, ensure_ascii=False))) > room:
+                note = f"its diff is too long to be shown: {len(diff.text):,} characters"
+                is_full = size <= _SHORT  # further ones hardly fit, either
+            else:
+                diffs.append(diff.text)
+                room, added, removed = room - size, added + diff.added, removed + diff.removed
         named += len(change.name)
         if len(files) < MAX_LISTED and named <= MAX_TURN_DIFF:
             files.append(ListedChange(change.name, change.kind, note))
