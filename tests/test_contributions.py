@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import pytest
 
@@ -153,6 +154,38 @@ async def test_a_replaced_tool_keeps_the_name_that_a_conflict_gave_it_and_its_pl
     assert await added(registry, "add") == 3
     registry.unregister("add")
     assert await added(registry, "add") == 53
+
+
+async def test_what_replaces_a_tool_takes_the_place_of_that_of_its_present_name_once(registry):
+    handle = registry.register(add, adding(10), on_conflict="prefix")
+    handle.replace(adding(20))
+    assert [await added(registry, name) for name in ("add", "host_add")] == [23, 13]
+    with pytest.raises(RegistrationError, match="nothing called 'add'"):
+        handle.replace(adding(1), adding(2))
+    assert await added(registry, "add") == 23
+
+
+async def test_a_tool_that_two_handles_have_stays_until_the_last_is_disposed(registry):
+    registry.register(add)
+    shadowing = registry.register(adding(10), on_conflict="shadow")
+    shadowing.replace(add)
+    shadowing.dispose()
+    assert await added(registry, "add") == 3
+
+
+def test_a_handle_that_another_thread_disposes_while_it_replaces_leaves_nothing(registry):
+    handle = registry.register(add)
+    disposing = threading.Thread(target=handle.dispose)
+
+    def dispose():
+        if disposing.ident is None:
+            disposing.start()
+            disposing.join(0.1)  # it waits for the change
+
+    registry.contributions.on_change(dispose)
+    handle.replace(adding(1))
+    disposing.join()
+    assert registry.tools() == ()
 
 
 def other_tool() -> str:

@@ -174,6 +174,11 @@ class Catalogue:
         """`"sha256:..."` over the digests of all static tools: the same tools give the same in every process."""
         return digest_of([tool.spec.digest for tool in self.ordered])
 
+    @property
+    def listing(self) -> tuple[str, ...]:
+        """The digests of all static tools, and where tools are transformed, of those that others keep out, too."""
+        return (self.digest, *(tool.spec.digest for tool in self.kept_out if self.extras.get("transforms")))
+
     @cached_property
     def lazy_plugins(self) -> tuple[PluginRecord, ...]:
         """The plugins that are listed but not imported yet."""

@@ -153,8 +153,8 @@ class Contributions:
 
         Args:
             change: Gives the new catalogue.
-            loads: Whether it registers a plugin that has just been imported. Its toolsets are nothing new then: tools
-                are never resolved without them.
+            loads: Whether it registers a listed plugin, once it is imported. Its toolsets and transforms are nothing
+                new then: tools are never resolved without them.
         """
         with self.lock:
             before = self.catalogue
@@ -164,9 +164,8 @@ class Contributions:
                     from pegboard.toolsets.toolset import subscribe  # only for toolsets
 
                     subscribe(toolset, self.tools_changed)
-            changed = before.extras.get("transforms") != now.extras.get("transforms")
-            changed = changed or (before.toolsets != now.toolsets and not loads)
-            if self._subscribers and (changed or before.digest != now.digest):
+            is_new = before.toolsets != now.toolsets or before.extras.get("transforms") != now.extras.get("transforms")
+            if self._subscribers and ((is_new and not loads) or before.listing != now.listing):
                 self.tools_changed()
 
     def unloaded(self, *hooks: str) -> list[Callable[[], None]]:
@@ -438,9 +437,13 @@ class ToolHandle(Handle):
         brought: list[Tool],
         toolsets: list[Any],
     ) -> None:
-        super().__init__(lambda: contributions.remove(self._brought, self._toolsets), tools)
+        super().__init__(self._remove, tools)
         self._contributions, self._read = contributions, read
         self._brought, self._toolsets = brought, toolsets  # tools that are held back, too
+
+    def _remove(self) -> None:
+        with self._contributions.lock:  # another thread may be replacing them
+            self._contributions.remove(self._brought, self._toolsets)
 
     def replace(self, *things: Any) -> None:
         """Replaces tools and toolsets in place, for requests made from now on: all of them, or none.
@@ -469,17 +472,17 @@ class ToolHandle(Handle):
 def _replacements(new: Iterable[Any], registered: Iterable[Any], present: Collection[Any]) -> Iterator[tuple[int, Any]]:
     """The `id` of each registered thing that is still there, and what takes its place: that of its name."""
     here = {id(each) for each in present}
-    by_name = {name: each for each in registered if id(each) in here for name in (*_former_names(each), each.name)}
+    there = [each for each in registered if id(each) in here]
+    by_name = {name: each for each in there for name in getattr(each, "former_names", ())}  # prefixed in a conflict
+    by_name |= {each.name: each for each in there}
     for each in new:
         old = by_name.get(each.name)
         if old is None:
             known = near_or_known(each.name, by_name)
             raise RegistrationError(f"this handle has nothing called {each.name!r} to replace.{known}")
-        yield id(old), each if each.name == old.name else each.with_spec(name=old.name)  # prefixed in a conflict
-
-
-def _former_names(thing: Any) -> tuple[str, ...]:
-    return thing.former_names if isinstance(thing, Tool) else ()
+        by_name = {name: other for name, other in by_name.items() if other is not old}  # once
+        # A copy, as a tool may also be registered elsewhere.
+        yield id(old), each.with_spec(name=old.name) if isinstance(each, Tool) else each
 
 
 def _read(things: Iterable[Any], origin: Origin) -> tuple[list[Tool], list[Any]]:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 from queue import SimpleQueue
+from types import SimpleNamespace
 
 import pluggy
 import pytest
@@ -621,6 +622,24 @@ async def test_a_listed_plugins_tool_is_transformed_before_and_after_its_import(
     await asyncio.to_thread(site.write_manifests)
     registry = await asyncio.to_thread(pegboard.load)
     assert [(each.name, each.status) for each in registry.plugins()] == [("one", "listed"), ("short", "listed")]
+    changes = []
+    registry.contributions.on_change(lambda: changes.append(1))
     for _ in range(2):
         assert (await registry.call("greet", {"who": "Ann"})).text == "hello Ann"  # the first imports the plugins
         assert (await registry.resolve()).names == ("greet",)
+    assert changes == []
+    assert await unload_plugin(registry, "short")
+    assert changes == [1]
+    assert (await registry.resolve()).names == ("greet_one",)
+
+
+def test_subscribers_are_told_of_the_toolsets_of_a_plugin_that_is_registered_later(registry) -> None:
+    changes = []
+    registry.contributions.on_change(lambda: changes.append(1))
+
+    @hookimpl
+    def pegboard_register_toolsets(register) -> None:
+        register(StaticToolset("later", []))
+
+    register_plugin(registry, SimpleNamespace(pegboard_register_toolsets=pegboard_register_toolsets), "later")
+    assert changes == [1]

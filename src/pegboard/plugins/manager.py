@@ -535,7 +535,7 @@ class PluginManager:
                 plugins={**catalogue.plugins, plugin.name: plugin.record}, plugin_callbacks=self._chains()
             )
 
-        self.registry.contributions.change(register, loads=True)
+        self.registry.contributions.change(register, loads=listed is not None)
 
     def report(self, *problems: Problem) -> None:
         """Adds problems to the registry's."""
