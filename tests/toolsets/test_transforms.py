@@ -150,6 +150,31 @@ async def test_a_plugins_tool_gets_its_name_once_the_hosts_is_renamed_but_not_on
     assert await names(registry) == ()
 
 
+@pytest.mark.parametrize("transform", [lambda tools: tools.filtered("not name:search"), lambda tools: 1 / 0])
+@pytest.mark.parametrize(("owner", "offered"), [("host", ()), ("pages", ("search",))])
+async def test_a_static_tool_that_a_transform_hides_or_loses_keeps_its_name(registry, transform, owner, offered):
+    if owner == "host":
+        registry.register(search)
+    else:
+        with_tools(registry, "pages", make_tool("search"))
+    registry.register(StaticToolset("web", [make_tool("search")]))
+    registry.add("transforms", "x", lambda tools: transform(tools) if tools.name == owner else tools)
+    resolved = await registry.resolve(ANN)
+    assert resolved.names == offered  # the host may take the name of a plugin's tool
+    assert ("the host has the name" in str(resolved.explain("search"))) is not bool(offered)
+
+
+async def test_no_plugin_takes_the_name_of_a_hidden_tool(registry):
+    with_tools(registry, "pages", make_tool("search"))
+    with_tools(registry, "other", make_tool("find"))
+    registry.add("transforms", "hide", lambda tools: tools.filtered("not plugin:pages"))
+    assert await names(registry) == ("find",)
+    registry.add("transforms", "take", rename("find", "search"))
+    resolved = await registry.resolve(ANN)
+    assert resolved.names == ()
+    assert "plugin 'pages' has the name" in str(resolved.explain("search"))
+
+
 async def test_two_distributions_tools_renamed_to_one_name_are_both_held_back(registry):
     for name in ("one", "two"):
         registry.register(make_tool(name), origin=Origin(name, f"dist-{name}", "1.0"))
@@ -219,6 +244,16 @@ def test_subscribers_are_told_of_a_transform_that_comes_and_goes(registry):
     assert calls == [1]
     handle.dispose()
     assert calls == [1, 1]
+
+
+async def test_subscribers_are_told_of_a_tool_that_only_transforms_make_available(registry):
+    registry.register(search)
+    registry.add("transforms", "x", rename("search", "find", of="host"))
+    calls = []
+    registry.contributions.on_change(lambda: calls.append(1))
+    with_tools(registry, "pages", make_tool("search"))
+    assert await names(registry) == ("find", "search")
+    assert calls == [1]
 
 
 # A plugin's transforms only tighten -----------------------------------------------------------------------------------

@@ -307,22 +307,23 @@ class ResolvedTools:
 def resolve_names(
     static: Sequence[Tool],
     offers: Sequence[ToolsetResult] = (),
-    conflicting: Collection[str] = (),
+    taken: Mapping[str, Tool | None] | None = None,
     context: ReadonlyContext = EMPTY_CONTEXT,
 ) -> ResolvedTools:
     """Static tools and toolsets' tools, sorted by name, each name once; those that were found are no longer deferred.
 
     A host's tool takes precedence over a plugin's. Otherwise a static tool does over a toolset's, and an earlier
     toolset's over a later one's, which is held back. Of two plugins' toolsets from different distributions both are
-    held back: load order never decides. No plugin's toolset gets a `conflicting` name, which several plugins bring.
+    held back: load order never decides. Names in `taken` are those of tools that aren't offered, or of several plugins'
+    (`None`): no plugin's tool gets one, and the host's only one that isn't its own.
     """
     tools = {tool.spec.name: tool for tool in static} if offers else {}
     held: list[_Held] = []
-    taken: dict[str, Tool | None] = dict.fromkeys(conflicting)
+    taken = dict(taken or {})
     for later in (tool for offer in offers for tool in offer):
         name, is_plugins = later.spec.name, later.origin.plugin is not None
         earlier = tools.get(name)
-        if earlier is None and is_plugins and name in taken:
+        if earlier is None and name in taken and (is_plugins or _is_hosts(taken[name])):
             held.append((later, taken[name]))
         elif earlier is None:
             tools[name] = later
@@ -373,6 +374,10 @@ def _passed(
 
 
 _listed: Final = ToolMapper(lambda tool: tool.with_spec(deferred=False))
+
+
+def _is_hosts(tool: Tool | None) -> bool:
+    return tool is not None and tool.origin.plugin is None
 
 
 def _are_conflicting(one: Tool, other: Tool) -> bool:
@@ -426,14 +431,15 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
     sources: list[Any] = owned
     offers: list[ToolsetResult] = []
+    taken: dict[str, Tool | None] = dict.fromkeys(conflicting)
     if transforms is not None:
         static, sources = (), [*transforms.static, *owned]
-        offers, conflicting = await transforms.ask(owned, context, toolset_timeout)
+        offers, taken = await transforms.ask(owned, context, toolset_timeout)
     elif owned:
         offers = await ask_all(owned, context, toolset_timeout)
     if on_toolset_error == "fail":
         _raise_first(sources, offers)
-    resolved = resolve_names(static, offers, conflicting, context)
+    resolved = resolve_names(static, offers, taken, context)
     if transforms is not None:  # they may depend on the context
         resolved = attrs.evolve(resolved, trace=attrs.evolve(resolved.trace, reads_context=True))
     if toolsets:
@@ -477,7 +483,8 @@ def resolve_static(  # noqa: PLR0913  as above
 
     Functions of predicates have no time limit here.
     """
-    resolved = resolve_names(static, [ToolsetResult(published)] if published else (), conflicting, context)
+    offers = [ToolsetResult(published)] if published else ()
+    resolved = resolve_names(static, offers, dict.fromkeys(conflicting), context)
     for step, predicate in (("default", default), ("where", where)):
         if predicate is not None:
             resolved = _filtered(resolved, step, predicate, *filter_now(resolved.tools, predicate, context))

@@ -61,17 +61,23 @@ class Transforms:
         toolsets: Sequence[WrapperToolset],
         context: ReadonlyContext,
         timeout: float,  # noqa: ASYNC109  as `ask_all`
-    ) -> tuple[list[ToolsetResult], frozenset[str]]:
-        """The transformed offers of `static` and of these toolsets, and the names that no plugin gets.
+    ) -> tuple[list[ToolsetResult], dict[str, Tool | None]]:
+        """The transformed offers of `static` and of these toolsets; and the names that are taken, as `resolve_names`.
 
-        A source whose transform fails has no tools, and a problem.
+        A source whose transform fails has no tools, and a problem. Static tools that aren't offered keep their names.
         """
         around = [self._around_toolsets.get(each) or self._around(each) for each in toolsets]
         offers = await ask_all([*self._around_static, *around], context, timeout)
-        count = len(self.static)
-        freed = _freed_names(self.static, offers)
-        static = [source.without_held_back(offer, freed) for source, offer in zip(self.static, offers, strict=False)]
-        return [*static, *offers[count:]], self._conflicting - freed
+        static = [*zip(self.static, offers, strict=False)]  # toolsets' offers follow
+        before = Counter(name for source in self.static for name in source.by_name)
+        now = Counter(name for source, offer in static for name in source.kept_names(offer))
+        freed = {name for name, count in before.items() if count > 1 and now[name] == 1}  # all but one were renamed
+        taken: dict[str, Tool | None] = dict.fromkeys(self._conflicting - freed)
+        for source, offer in static:
+            if not source.are_held:
+                names = source.kept_names(offer).difference(tool.name for tool in offer)
+                taken |= {name: source.by_name[name] for name in names}
+        return [*(source.without_held_back(offer, freed) for source, offer in static), *offers[len(static) :]], taken
 
     def _around(self, source: Any) -> WrapperToolset:
         return reduce(_transformed, self._transforms, source)
@@ -90,6 +96,11 @@ class _StaticTools:
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:  # noqa: ARG002  the same for every context
         return ToolsetResult(self.by_name.values())
 
+    def kept_names(self, offer: ToolsetResult) -> set[str]:
+        """The names that an offer of this source, transformed, hasn't renamed; those of hidden tools, too."""
+        present = {tool.name for tool in offer}
+        return {*self.by_name}.difference(name for tool in offer for name in tool.former_names if name not in present)
+
     def without_held_back(self, offer: ToolsetResult, freed: Collection[str]) -> ToolsetResult:
         """An offer of this source, transformed, without the tools that others of their names still keep out."""
         if not self.are_held:
@@ -103,17 +114,6 @@ def _sources(tools: Iterable[Tool], *, are_held: bool) -> list[_StaticTools]:
     for tool in tools:
         of_owner.setdefault(tool.origin.plugin or "host", {})[tool.name] = tool
     return [_StaticTools(owner, own, are_held=are_held) for owner, own in of_owner.items()]
-
-
-def _freed_names(sources: Iterable[_StaticTools], offers: Iterable[ToolsetResult]) -> frozenset[str]:
-    """The names of several static tools of which all but one have been renamed; a hidden tool keeps its name."""
-    before, now = Counter[str](), Counter[str]()
-    for source, offer in zip(sources, offers, strict=False):  # toolsets' offers follow
-        present = {tool.name for tool in offer}
-        renamed = {name for tool in offer for name in tool.former_names}.difference(present)
-        before.update(source.by_name.keys())
-        now.update(source.by_name.keys() - renamed)
-    return frozenset(name for name, count in before.items() if count > 1 and now[name] == 1)
 
 
 def _transformed(source: Any, transform: NamedTransform) -> WrapperToolset:
