@@ -174,11 +174,6 @@ class Catalogue:
         """`"sha256:..."` over the digests of all static tools: the same tools give the same in every process."""
         return digest_of([tool.spec.digest for tool in self.ordered])
 
-    @property
-    def listing(self) -> tuple[str, ...]:
-        """The digests of all static tools, and where tools are transformed, of those that others keep out, too."""
-        return (self.digest, *(tool.spec.digest for tool in self.kept_out if self.extras.get("transforms")))
-
     @cached_property
     def lazy_plugins(self) -> tuple[PluginRecord, ...]:
         """The plugins that are listed but not imported yet."""
@@ -208,8 +203,7 @@ class Catalogue:
             return None
         from pegboard.toolsets.transforms import Transforms  # loads asyncio, which listing tools doesn't need
 
-        owned: Any = self.toolsets  # each is an `OwnedToolset`
-        return Transforms(self.in_order("transforms"), self.ordered, self.kept_out, owned, self.conflicting)
+        return Transforms(self.in_order("transforms"), self.ordered, self.kept_out, self.conflicting)
 
     @property
     def kept_out(self) -> tuple[Tool, ...]:

@@ -164,8 +164,11 @@ class Contributions:
                     from pegboard.toolsets.toolset import subscribe  # only for toolsets
 
                     subscribe(toolset, self.tools_changed)
-            is_new = before.toolsets != now.toolsets or before.extras.get("transforms") != now.extras.get("transforms")
-            if self._subscribers and ((is_new and not loads) or before.listing != now.listing):
+            transforms = before.extras.get("transforms"), now.extras.get("transforms")
+            is_new = not loads and (before.toolsets != now.toolsets or transforms[0] != transforms[1])
+            # Transforms may make available what others keep out.
+            held = [[tool.spec.digest for tool in each.kept_out if any(transforms)] for each in (before, now)]
+            if self._subscribers and (is_new or before.digest != now.digest or held[0] != held[1]):
                 self.tools_changed()
 
     def unloaded(self, *hooks: str) -> list[Callable[[], None]]:
@@ -293,7 +296,7 @@ class Registrar:
             after, brought = self.contributions.catalogue.with_tools(tools, on_conflict or self._on_conflict)
             self.contributions.change(lambda _: after.with_toolsets(toolsets))
         added = [tool for tool in brought if after.tools.get(tool.name) is tool]
-        return ToolHandle(self.contributions, partial(_read, origin=origin), added, brought, toolsets)
+        return ToolHandle(self.contributions, origin, added, brought, toolsets)
 
     def unregister(self, name: str) -> bool:
         """Removes the static tool of this name, or else the toolset; returns whether there was one."""
@@ -430,15 +433,10 @@ class ToolHandle(Handle):
     """Handle of registered tools and toolsets."""
 
     def __init__(
-        self,
-        contributions: Contributions,
-        read: Callable[[Sequence[Any]], tuple[list[Tool], list[Any]]],
-        tools: Sequence[Tool],
-        brought: list[Tool],
-        toolsets: list[Any],
+        self, contributions: Contributions, origin: Origin, tools: list[Tool], brought: list[Tool], toolsets: list[Any]
     ) -> None:
         super().__init__(self._remove, tools)
-        self._contributions, self._read = contributions, read
+        self._contributions, self._origin = contributions, origin
         self._brought, self._toolsets = brought, toolsets  # tools that are held back, too
 
     def _remove(self) -> None:
@@ -458,7 +456,7 @@ class ToolHandle(Handle):
             DefinitionError: A function can't become a tool.
             RegistrationError: The handle has registered none of that name, or it is gone.
         """
-        tools, toolsets = self._read(things)
+        tools, toolsets = _read(things, self._origin)
         with self._contributions.lock:
             now = self._contributions.catalogue
             new = dict(_replacements(tools, self._brought, (*now.tools.values(), *now.kept_out)))

@@ -304,6 +304,16 @@ async def test_a_plugins_transform_does_not_make_an_origin_trusted_or_drop_a_con
     assert (offered.spec.requires_confirmation, offered.spec.permission) == (True, "shell")
 
 
+async def test_a_plugins_transform_does_not_let_functions_of_the_arguments_weaken_a_tool(registry):
+    registry.register(make_tool("a", requires_confirmation=True, hints={"destructive": True}))
+    never = {"confirms": lambda arguments: False, "by_arguments": {"destructive": lambda arguments: False}}
+    with_transform(
+        registry, "relax", lambda tools: tools.prepared(lambda context, own: [each.evolve(**never) for each in own])
+    )
+    (offered,) = await registry.resolve()
+    assert (offered.confirms, offered.by_arguments) == (None, {})
+
+
 async def test_a_hint_that_depends_on_the_arguments_stays_unless_a_plugin_makes_it_strict_for_all(registry):
     @tool(destructive=lambda arguments: arguments["force"])
     def push(*, force: bool) -> str:

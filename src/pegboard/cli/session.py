@@ -370,11 +370,9 @@ class Session:
 
     def needs_query(self, name: str, *, calls: bool = False) -> bool:
         """Whether toolsets have to be queried for a tool of this name (`calls`: to call it, not only to show it)."""
-        if self._catalogue.has_transforms:
-            return True
-        if name in self._catalogue.tools or (not calls and self.owners([name]) is not None):
-            return False
-        return bool(self._bringing(_TOOLSETS) or self._catalogue.toolsets)
+        is_known = name in self._catalogue.tools or (not calls and self.owners([name]) is not None)
+        may_be_of_toolset = not is_known and (self._bringing(_TOOLSETS) or self._catalogue.toolsets)
+        return bool(self._catalogue.has_transforms or may_be_of_toolset)
 
     def to_query(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool] | None:
         """The toolsets to query for tools of these names: those known to have them, or else any that may.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import reduce
+from functools import cache, partial, reduce
 from typing import Any, ClassVar, Final, TypeAlias
 
 from pegboard.errors import RegistrationError, cause_of
@@ -35,52 +35,34 @@ class Transforms:
         transforms: In the order in which they are applied.
         static: The static tools.
         held: Static tools that others of their names keep out; of one plugin and name, the latest counts.
-        toolsets: The registered toolsets.
-        conflicting: Names that several plugins bring and none gets.
-
-    Attributes:
-        static: The sources of the static tools.
+        taken: Names that several plugins bring and none gets.
     """
 
     def __init__(
-        self,
-        transforms: Sequence[NamedTransform],
-        static: Iterable[Tool],
-        held: Iterable[Tool],
-        toolsets: Iterable[WrapperToolset],
-        conflicting: Collection[str],
+        self, transforms: Sequence[NamedTransform], static: Iterable[Tool], held: Iterable[Tool], taken: frozenset[str]
     ) -> None:
         self.static: Final = [*_sources(static, are_held=False), *_sources(held, are_held=True)]
-        self._transforms = transforms
-        self._conflicting = frozenset(conflicting)
-        self._around_static = [self._around(each) for each in self.static]
-        self._around_toolsets = {each: self._around(each) for each in toolsets}
+        self._taken = taken
+        self._around = cache(partial(_transformed_by, transforms))
 
     async def ask(
-        self,
-        toolsets: Sequence[WrapperToolset],
-        context: ReadonlyContext,
-        timeout: float,  # noqa: ASYNC109  as `ask_all`
+        self, toolsets: Sequence[WrapperToolset], context: ReadonlyContext, seconds: float
     ) -> tuple[list[ToolsetResult], dict[str, Tool | None]]:
         """The transformed offers of `static` and of these toolsets; and the names that are taken, as `resolve_names`.
 
         A source whose transform fails has no tools, and a problem. Static tools that aren't offered keep their names.
         """
-        around = [self._around_toolsets.get(each) or self._around(each) for each in toolsets]
-        offers = await ask_all([*self._around_static, *around], context, timeout)
+        offers = await ask_all([self._around(each) for each in (*self.static, *toolsets)], context, seconds)
         static = [*zip(self.static, offers, strict=False)]  # toolsets' offers follow
         before = Counter(name for source in self.static for name in source.by_name)
         now = Counter(name for source, offer in static for name in source.kept_names(offer))
         freed = {name for name, count in before.items() if count > 1 and now[name] == 1}  # all but one were renamed
-        taken: dict[str, Tool | None] = dict.fromkeys(self._conflicting - freed)
+        taken: dict[str, Tool | None] = dict.fromkeys(self._taken - freed)
         for source, offer in static:
             if not source.are_held:
                 names = source.kept_names(offer).difference(tool.name for tool in offer)
                 taken |= {name: source.by_name[name] for name in names}
         return [*(source.without_held_back(offer, freed) for source, offer in static), *offers[len(static) :]], taken
-
-    def _around(self, source: Any) -> WrapperToolset:
-        return reduce(_transformed, self._transforms, source)
 
 
 class _StaticTools:
@@ -114,6 +96,10 @@ def _sources(tools: Iterable[Tool], *, are_held: bool) -> list[_StaticTools]:
     for tool in tools:
         of_owner.setdefault(tool.origin.plugin or "host", {})[tool.name] = tool
     return [_StaticTools(owner, own, are_held=are_held) for owner, own in of_owner.items()]
+
+
+def _transformed_by(transforms: Sequence[NamedTransform], source: Any) -> WrapperToolset:
+    return reduce(_transformed, transforms, source)
 
 
 def _transformed(source: Any, transform: NamedTransform) -> WrapperToolset:
@@ -173,12 +159,14 @@ def _tightened(tool: Tool) -> Tool:
         for name, function in before.by_arguments.items()
         if hints.get(f"{name}_hint") is not (f"{name}_hint" in _CAUTIONS)
     }
+    changed = {name: each for name, each in tool.by_arguments.items() if name in before.by_arguments}
+    asks = tool.confirms or (None if confirms else before.confirms)
     return tool.evolve(
         spec=spec,
         origin=before.origin,
         policy=before.policy,
-        confirms=tool.confirms or (None if confirms else before.confirms),
-        by_arguments={**dropped, **tool.by_arguments},
+        confirms=None if own.requires_confirmation and before.confirms is None else asks,
+        by_arguments={**dropped, **changed},
         untransformed=before.untransformed,
     )
 
