@@ -52,15 +52,14 @@ class _Reader:
     """Target of lxml's parser: what readers see of a page, as a tree and as words.
 
     Attributes:
-        soup: The tree; `None` if it is nested too deep.
         title: The text of the first `<title>`.
         base: What `<base>` says.
     """
 
     def __init__(self) -> None:
-        self.soup: BeautifulSoup | None = BeautifulSoup("", "lxml")
         self.title = ""
         self.base = ""
+        self._soup: BeautifulSoup | None = BeautifulSoup("", "lxml")  # `None` if it is nested too deep
         self._words: list[str] = []
         self._level = 0
         self._hidden = 0  # levels within an element that is left out
@@ -78,13 +77,13 @@ class _Reader:
         is_hidden = name in _LEFT_OUT or "hidden" in attributes or _HIDING.search(attributes.get("style", ""))
         if self._hidden or is_hidden:
             self._hidden += 1
-        elif self.soup is not None and len(self.soup.tagStack) > _MOST_LEVELS:
-            self.soup = None
-        elif self.soup is not None:
+        elif self._soup is not None and len(self._soup.tagStack) > _MOST_LEVELS:
+            self._soup = None
+        elif self._soup is not None:
             kept: Any = {key: attributes[key] for key in _ATTRIBUTES if key in attributes}
             if not _FEW.fullmatch(kept.get("colspan", "")):
                 kept.pop("colspan", None)  # a cell of a thousand columns is written as so many
-            self.soup.handle_starttag(name, None, None, kept)
+            self._soup.handle_starttag(name, None, None, kept)
 
     def end(self, name: str) -> None:
         """An element ends."""
@@ -93,8 +92,8 @@ class _Reader:
         self._in_title = False
         if self._hidden:
             self._hidden -= 1
-        elif self.soup is not None:
-            self.soup.handle_endtag(name)
+        elif self._soup is not None:
+            self._soup.handle_endtag(name)
 
     def data(self, text: str) -> None:
         """A part of a text."""
@@ -102,13 +101,19 @@ class _Reader:
             self.title += text
         elif not self._hidden:
             self._words.append(text)
-            if self.soup is not None:
-                self.soup.handle_data(text)
+            if self._soup is not None:
+                self._soup.handle_data(text)
 
     def close(self) -> None:
         """The page ends."""
-        if self.soup is not None:
-            self.soup.endData()
+        if self._soup is not None:
+            self._soup.endData()
+
+    def tree(self) -> BeautifulSoup:
+        """What isn't left out, as elements; raises `_TooMuchWorkError` if they are nested too deep."""
+        if self._soup is None:
+            raise _TooMuchWorkError
+        return self._soup
 
     def words(self) -> str:
         """The texts between all tags, one a line."""
@@ -191,6 +196,9 @@ def to_markdown(html: str, url: str) -> tuple[str, str]:
     Args:
         html: The page; it may be damaged, or cut anywhere.
         url: Its address, which relative links start from.
+
+    Raises:
+        ToolError: Its elements are nested thousands deep.
     """
     reader = _Reader()
     parser = etree.HTMLParser(target=reader, encoding="utf-8", huge_tree=True)
@@ -200,13 +208,10 @@ def to_markdown(html: str, url: str) -> tuple[str, str]:
     parser.close()
     title = " ".join(reader.title.split())[:_MOST_TITLE]
     most = max(_LEAST_WORK, _MOST_WORK * len(html))
-    text = None
-    if reader.soup is not None:
-        try:
-            text = _Converter(_joined(url, reader.base) or url, most).convert_soup(reader.soup)
-        except Exception:  # noqa: BLE001  too much work, or what markdownify doesn't expect of a page
-            text = None
-    text = reader.words() if text is None else text
+    try:
+        text = _Converter(_joined(url, reader.base) or url, most).convert_soup(reader.tree())
+    except Exception:  # noqa: BLE001  too much work, or what markdownify doesn't expect of a page
+        text = reader.words()
     return title, _BLANK_LINES.sub("\n\n", text).strip()
 
 
