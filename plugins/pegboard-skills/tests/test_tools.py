@@ -7,7 +7,17 @@ import asyncio
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import FileContent, ImageContent, ModelRequest, Permissions, Rule, Tool, ToolRegistry, register_plugin
+from pegboard import (
+    FileContent,
+    ImageContent,
+    ModelRequest,
+    Permissions,
+    Rule,
+    Tool,
+    ToolCall,
+    ToolRegistry,
+    register_plugin,
+)
 from pegboard.testing import check_plugin
 from pegboard_skills import FrontMatter, Skill, SkillSources, SkillTools
 from pegboard_skills.plugin import Skills
@@ -154,6 +164,22 @@ def test_many_files_are_cut(write_skill):
     for number in range(300):
         (folder / str(number)).touch()
     assert call(make_registry(folder), "load_skill", name="a").text.endswith("\n- and more")
+
+
+def test_a_long_skill_begins_with_its_files(write_skill):
+    """Since the end of a long result is left out."""
+    folder = write_skill("a", text="Do it.\n" * 10_000, notes_md="Notes.")
+    tools, call = SkillTools(SkillSources([folder], ())), ToolCall("load_skill", {"name": "a"}, "1")
+
+    async def load():
+        async with ToolRegistry() as registry:
+            registry.register(tools)
+            return (await registry.dispatch([call])).results[0]
+
+    result = asyncio.run(load())
+    files = "Files of the skill 'a', for read_skill_file:\n- notes.md (6 bytes)"
+    assert result.text.startswith(f"{files}\n\n---\nDo it.\n")
+    assert result.metadata["truncated"]
 
 
 def test_errors_say_what_to_do(tmp_path, write_skill):

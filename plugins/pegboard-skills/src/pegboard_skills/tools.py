@@ -17,6 +17,7 @@ from pegboard_skills.skill import FILE, Skill
 from pegboard_skills.sources import SkillSources
 
 Name = Annotated[str, MinLen(1), MaxLen(MOST_NAME)]
+_MOST_FIRST: Final = 10_000  # characters; the end of a longer result may be left out
 _INSTRUCTIONS: Final = (
     "Skills are instructions for certain tasks. Before you begin a task that a description below fits, or if the user "
     "names a skill, read the skill with load_skill, and follow it. Skills:"
@@ -70,7 +71,9 @@ class SkillTools:
             raise _unusable(f"The skill {name!r}", error) from error.with_traceback(None)
         notes = "\n".join(_notes(skill, list_files(skill.folder), context.offered))
         text = escape_hidden(text) or "The skill has no text."
-        return ToolResult(f"{text}\n\n---\n{notes}" if notes else text, title=f"Skill {name}", metadata={"skill": name})
+        parts = (notes, text) if len(text) > _MOST_FIRST else (text, notes)
+        shown = "\n\n---\n".join(filter(None, parts))
+        return ToolResult(shown, title=f"Skill {name}", metadata={"skill": name})
 
     @tool(
         title="Read a file of a skill",
