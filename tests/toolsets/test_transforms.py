@@ -83,6 +83,12 @@ async def test_a_tool_is_offered_and_called_as_transformed_until_the_handle_is_d
     assert (await registry.call("search", {"words": "pegs"}, ANN)).text == "pages about pegs"
 
 
+async def test_the_explanation_of_an_old_name_names_the_tool_that_had_it(registry):
+    registry.register(search, make_tool("searcher"))
+    registry.add("transforms", "x", rename("search", "find"))
+    assert (await registry.resolve(ANN)).explain("search").near == ("find",)
+
+
 async def test_a_transform_applies_to_tools_that_come_later(registry):
     registry.add("transforms", "all", lambda tools: tools.prefixed("my"))
     registry.register(search)

@@ -55,7 +55,7 @@ class Explanation(JsonRecord):
         name: The tool's name.
         offered: Whether the resolution offers a tool of that name.
         reasons: What each step decided, in order; empty where there is no tool of that name.
-        near: Up to three near misses, where there is none.
+        near: Tools that had the name, or up to three near misses, where there is none.
         notes: Toolsets that failed and might have it, where it isn't offered.
     """
 
@@ -285,7 +285,8 @@ class ResolvedTools:
                 reasons.append(Reason("runs", "in", ", ".join(f"{key} {value}" for key, value in runs.items())))
             reasons.append(Reason("order", "in", f"{place + 1} of {len(self)}"))
             return Explanation(name, offered=True, reasons=tuple(reasons), notes=held)
-        near = () if name in self.considered else suggest(name[:200], self.considered)
+        renamed = tuple(tool.spec.name for tool in trace.tools if name in tool.former_names)
+        near = () if name in self.considered else renamed or suggest(name[:200], self.considered)
         told = (None,) if reasons else (None, name)  # a tool that is held back has its reasons
         notes = tuple(str(problem) for problem in self.problems if problem.subject and problem.tool in told)
         return Explanation(name, offered=False, reasons=tuple(reasons), near=near, notes=(*notes, *held))
