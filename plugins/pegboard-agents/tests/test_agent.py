@@ -11,6 +11,7 @@ import pytest
 from attrs import frozen
 
 from pegboard import (
+    Always,
     Later,
     Model,
     ModelRequest,
@@ -395,6 +396,27 @@ def test_what_its_callers_batch_forbids_it_may_not_either():
     call(registry_of(wipe, agent_tool(helper)), permissions=rules, approver=lambda *_: Once())
     assert helper.model.requests[0].offered[0].name == "helper"
     assert helper.model.requests[1].messages[-1].results[0].result.kind == "not_offered"
+
+
+WIPE, ASK_HELPER = ToolCall("wipe", {"place": "attic"}), ToolCall("helper", {"request": "Wipe."})
+
+
+@pytest.mark.parametrize("calls", [[WIPE, ASK_HELPER, ASK_HELPER], [ASK_HELPER, WIPE]])
+def test_always_counts_in_a_session_with_the_agents_that_are_called_in_it(calls):
+    asked = []
+
+    def approver(request, context):
+        asked.append((context.user, context.session.split("/")[0]))
+        return Always()
+
+    async def main():
+        registry = registry_of(wipe, agent_tool(agent(*[WIPE, "wiped it"] * 4)))
+        others = attrs.evolve(CONTEXT, user="v"), attrs.evolve(CONTEXT, session="t")
+        for context, script in ((CONTEXT, calls), *((each, [ASK_HELPER]) for each in others)):
+            await run_turn(ScriptedModel([*script, "done"]), "go", registry, context, approver=approver)
+
+    asyncio.run(main())
+    assert asked == [("u", "s"), ("v", "s"), ("u", "t")]
 
 
 def test_without_anybody_to_ask_its_call_is_denied_and_it_goes_on():

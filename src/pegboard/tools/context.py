@@ -49,6 +49,7 @@ class ReadonlyContext:
         messages: The conversation so far, in the host's form.
         work_dir: The base folder of relative paths; `None`: the process's working directory.
         values: Shared by the processors, callbacks and tools of one turn, which sets it; else `None`.
+        root: The context of the turn at the top, of an agent that is called in it; `None`: this is the top.
     """
 
     user: str | None = None
@@ -65,6 +66,7 @@ class ReadonlyContext:
     messages: Sequence[Any] = field(default=(), repr=False)
     work_dir: str | None = None
     values: dict[str, Any] | None = field(default=None, repr=False, eq=False)
+    root: ReadonlyContext | None = field(default=None, repr=False, eq=False)
 
 
 EMPTY_CONTEXT: Final = ReadonlyContext()  # no user, session or model
@@ -184,6 +186,7 @@ class ToolContext:
     branch: ClassVar[str | None] = _of_request("branch")
     messages: ClassVar[Sequence[Any]] = _of_request("messages")
     work_dir: ClassVar[str | None] = _of_request("work_dir")
+    root: ClassVar[ReadonlyContext | None] = _of_request("root")
     extra: ClassVar[Mapping[str, Any]] = _of_request("extra")
 
     @property

@@ -29,8 +29,11 @@ from pegboard.approval import MemoryGrants, session_key, tool_key
 from pegboard.dispatch.approval.queue import ApprovalQueue
 
 
-def context(session="s", user=None):
-    return ToolContext(ReadonlyContext(session=session, user=user))
+def context(session="s", user=None, root=None):
+    return ToolContext(ReadonlyContext(session=session, user=user, root=root))
+
+
+TOP = ReadonlyContext(session="s")
 
 
 def put(shared, request, context, **options):
@@ -99,9 +102,9 @@ class Person:
         self._answers[name].set_result(answer)
 
 
-def ask(shared, name, *, session="s", user=None, covered=lambda: False):
+def ask(shared, name, *, session="s", user=None, root=None, covered=lambda: False):
     request = a_request(name)
-    return asyncio.create_task(put(shared, request, context(session, user), covered=covered))
+    return asyncio.create_task(put(shared, request, context(session, user, root), covered=covered))
 
 
 class Plain:
@@ -289,12 +292,13 @@ async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
         "two": ask(shared, "two", covered=lambda: bool(granted(grants, tool="one"))),
         "three": ask(shared, "three"),
         "other": ask(shared, "other", session="t", covered=lambda: bool(granted(grants, tool="one"))),
+        "nested": ask(shared, "nested", session="t", root=TOP, covered=lambda: bool(granted(grants, tool="one"))),
     }
     await person.sees(*tasks)
     person.answers("one", Always())
     assert (await tasks["one"])[0] == Always()
-    assert (await tasks["two"])[0] == Once()
-    assert person.cancelled == ["two"]
+    assert [(await tasks[name])[0] for name in ("two", "nested")] == [Once(), Once()]
+    assert sorted(person.cancelled) == ["nested", "two"]
     assert [entry.request.call.name for entry in shared[0].runtime.approvals._entries] == ["three", "other"]
     person.answers("three", Once())
     person.answers("other", Once())
@@ -306,6 +310,8 @@ async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
     [
         (Reject("stop that"), {}, {}, Reject("stop that", rejected_with="one")),
         (Reject("stop that"), {}, {"session": "t"}, None),
+        (Reject("stop that"), {}, {"session": "t", "root": TOP}, None),
+        (Reject("stop that"), {"session": "t", "root": TOP}, {}, None),
         (Reject(), {"session": None, "user": "ann"}, {"session": None, "user": "bob"}, None),
         (Once(), {}, {}, None),
         (Later(), {}, {}, None),

@@ -63,6 +63,7 @@ def context_for(agent: AnyAgent, outer: ReadonlyContext, session: str, state: Ma
         extra=outer.extra,
         branch=f"{above}.{agent.name}" if above else agent.name,
         work_dir=outer.work_dir,
+        root=outer.root or outer,
     )
 
 

@@ -61,13 +61,12 @@ class Grants(Protocol):
 
 
 def session_key(request: ReadonlyContext) -> str | None:
-    """The key of the grants and waiting requests of this context: its user and its session, as JSON.
+    """The key of the grants of this context: its user and session, or those of the turn that called it, as JSON.
 
     `None` without either: the single session of a program for one person.
     """
-    if request.session is None and request.user is None:
-        return None
-    return json.dumps([request.user, request.session])
+    top = request.root or request
+    return None if top.session is None and top.user is None else json.dumps([top.user, top.session])
 
 
 def tool_key(tool: Tool) -> str:

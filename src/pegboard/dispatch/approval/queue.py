@@ -153,8 +153,12 @@ class _Entry:
 
     @property
     def session(self) -> str | None:
-        """The session that it belongs to, as `session_key` gives it."""
+        """The session that it belongs to, with those of the agents that are called in it."""
         return session_key(self.context.request)
+
+    def is_beside(self, other: _Entry) -> bool:
+        """Whether it is of the same session, and not only of an agent that is called in it."""
+        return (self.context.user, self.context.session) == (other.context.user, other.context.session)
 
     def failed(self, error: BaseException) -> CallError:
         """The denial if asking failed; logs the error, unless the approver has refused in its own words."""
@@ -299,7 +303,7 @@ class ApprovalQueue:
             settled = [other for other in others if await other.is_covered() and self._settle(other, Once())]
         elif isinstance(answer, Reject):
             along = Reject(answer.feedback, rejected_with=entry.request.call.name)
-            settled = [other for other in others if self._settle(other, along)]
+            settled = [other for other in others if other.is_beside(entry) and self._settle(other, along)]
         else:
             return
         for other in settled:
