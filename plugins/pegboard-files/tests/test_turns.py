@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 import pegboard_files
 from pegboard import Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolError, ToolRegistry, run_turn
@@ -66,6 +67,19 @@ def test_two_edits_of_a_file_are_one_diff(turn, write):
     assert report["files"] == [{"path": "a", "change": "modified"}, {"path": "new/b", "change": "added"}]
     assert (report["changed"], report["additions"], report["deletions"]) == (2, 3, 2)
     assert "not those by other programs" in report["note"]
+
+
+def test_what_an_agent_changes_belongs_to_the_turn_at_the_top(turn, write, top):
+    write({"a": "one\n"})
+    first = evolve(ANN, invocation="t1")
+    agents = ReadonlyContext(user="ann", session="s/helper/1", invocation="t2", root=first)
+    assert turn(put("a", "two\n"), put("b", "b\n"), context=agents) is None
+    assert turn(put("a", "three\n"), context=first)["diff"].endswith(
+        "-one\n+three\n--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+b\n"
+    )
+    assert TurnStore().turns(agents) == []
+    assert sorted(undo().restored) == ["a", "b"]
+    assert [(path.name, path.read_text()) for path in top.iterdir()] == [("a", "one\n")]
 
 
 def test_a_turn_without_a_net_change(turn, write):

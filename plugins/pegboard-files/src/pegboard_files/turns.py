@@ -155,15 +155,18 @@ class TurnStore:
     def record(self, call: ToolContext | None, changes: Sequence[Change]) -> None:
         """Records changes that a call has just made; a call outside of a turn isn't recorded.
 
+        The changes of an agent belong to the turn at the top.
+
         A failure is logged: what is done is done, only it can't be undone.
 
         Args:
             call: The call.
             changes: Each with the file as it was, and its new bytes.
         """
-        if call is None or call.invocation is None:
+        top = call and (call.root or call)
+        if top is None or top.invocation is None:
             return
-        key = owner_of(call), call.invocation
+        key = owner_of(top), top.invocation
         try:
             with self._work() as connection:
                 turn = _turn_of(connection, *key)
