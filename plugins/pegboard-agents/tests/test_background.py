@@ -300,6 +300,36 @@ def test_their_number_is_limited_with_those_that_they_start():
     assert "2 agents are working or waiting, which is the limit" in texts[1]
 
 
+def test_their_number_is_limited_with_those_that_agents_as_tools_start():
+    async def never(_request):
+        await asyncio.Event().wait()
+
+    outer = a("outer", [spawn("helper")] * 2, "Started.")
+    registry = registry_of(a("helper", never, never), most=2)
+    registry.register(agent_tool(outer))
+    outcome = run(registry, spawn("helper"), ToolCall("outer", {"request": "x"}), "Fine.")
+    texts = [part.result.text for part in outer.model.requests[-1].messages[-1].results]
+    assert ["which is the limit" in text for text in texts] == [False, True]
+    assert results(outcome)[-1] == "Started."
+
+
+def test_agents_that_wait_for_people_who_never_come_are_forgotten(monkeypatch):
+    monkeypatch.setattr("pegboard_agents.spawn.MOST_WAITING", 1)
+
+    async def main():
+        registry = registry_of(a("helper", *[WIPE] * 3), keep=True)
+        found = []
+        for session in ("s1", "s2", "s3"):
+            context = ReadonlyContext(user="u", session=session)
+            first = await turn(registry, spawn(), "Bye.", context=context, approver=ask_later)
+            await finished(registry)
+            found.append((context, ids_in(ModelRequest(first.messages))))
+        return [await registry.call("close_agent", {"id": ids[0]}, context) for context, ids in found]
+
+    texts = [result.text for result in asyncio.run(main())]
+    assert ["There is no agent" in text for text in texts] == [True, False, False]
+
+
 def test_one_that_never_ends_is_ended_at_its_time_limit():
     async def never(_request):
         await asyncio.Event().wait()
@@ -526,6 +556,23 @@ def test_it_ends_with_its_callers_turn_and_the_next_one_learns_so():
         )
 
     assert operations(asyncio.run(main())) == ["helper failed:\nIt was ended, as its caller's turn ended."]
+
+
+def test_it_doesnt_end_with_a_turn_of_the_same_id_in_another_session():
+    async def main():
+        helper = Waits()
+        registry = registry_of(helper)
+
+        async def meanwhile(request):
+            await helper.begun.wait()
+            other = ReadonlyContext(user="v", session="s", invocation="turn-1")
+            await turn(registry, "Bye.", context=other)
+            return to("wait_agents", seconds=0)(request)
+
+        context = ReadonlyContext(user="u", session="s", invocation="turn-1")
+        return await turn(registry, spawn(), meanwhile, "Fine.", context=context)
+
+    assert results(asyncio.run(main()))[-1] == "helper is working."
 
 
 def test_it_ends_with_a_turn_that_is_cancelled():

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from contextvars import ContextVar
 from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, evolve, field, frozen
@@ -26,8 +25,6 @@ GRACE_SECONDS: Final = 5.0
 
 Status: TypeAlias = Literal["working", "waiting", "ended"]
 Owner: TypeAlias = tuple[str | None, str | None]
-root: Final[ContextVar[Owner | None]] = ContextVar("pegboard_agents_root", default=None)
-"""The user and the session at the top, in calls of agents in the background."""
 
 
 @frozen
@@ -67,7 +64,7 @@ class BackgroundAgent:
         status: Whether it works, waits for a person, or has ended.
         turn: The id of its caller's turn, with which it ends unless it is kept; `None`: no turn.
         is_left: Whether that turn was suspended, and its session may abandon it.
-        root: The user and the session at the top.
+        top: The user and the session at the top, or the turn if there is no session.
         messages: Its conversation.
         answer: Its last answer, or why there is none.
         failed: Whether that is an error.
@@ -88,7 +85,7 @@ class BackgroundAgent:
     status: Status = "ended"
     turn: str | None = None
     is_left: bool = False
-    root: Owner = (None, None)
+    top: Owner = (None, None)
     messages: tuple[Message, ...] = ()
     answer: str = ""
     failed: bool = False
@@ -300,7 +297,6 @@ class BackgroundAgent:
         """Runs the agent until it has ended and read everything, or waits; returns what its caller's model reads."""
         loop = self._loop = asyncio.get_running_loop()
         inside.set(depth)
-        root.set(self.root)
         due = loop.time() + self.seconds
         try:
             while True:

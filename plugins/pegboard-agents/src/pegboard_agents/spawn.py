@@ -16,13 +16,14 @@ from pegboard.errors import log_failure
 from pegboard.json import is_object
 from pegboard_agents.agent import DEPTH, SECONDS, AnyAgent, distinct_agents
 from pegboard_agents.agent_call import check_depth
-from pegboard_agents.background import GRACE_SECONDS, BackgroundAgent, Owner, StoredAgent, root
+from pegboard_agents.background import GRACE_SECONDS, BackgroundAgent, Owner, StoredAgent
 from pegboard_agents.run import inside, new_session
 
 MOST_AGENTS: Final = 6
 """Agents that work, or wait for a person, at once: of one session, with those that they start themselves."""
 
 MOST_REMEMBERED: Final = 200  # agents that have ended, in this process
+MOST_WAITING: Final = 1_000  # agents that wait for a person, in this process
 MOST_STORED: Final = 20  # agents in the state of one session
 LONGEST_WAIT: Final = 3_600
 STORED: Final = "agents:id:"
@@ -153,9 +154,8 @@ class _Background:
         """Starts an agent."""
         agent = self.agents[arguments["agent"]]
         check_depth(agent.name, inside.get(), self.depth)
-        owner = context.user, context.session
-        top = root.get() or (owner if context.session is not None else (context.user, context.invocation))
-        record = self._new(f"{agent.name}-{uuid4().hex[:6]}", agent, owner, new_session(agent, context.session), top)
+        id_, session = f"{agent.name}-{uuid4().hex[:6]}", new_session(agent, context.session)
+        record = self._new(context, id_, agent, session)
         self._begin(context, record)
         record.start(context, arguments["request"])
         self._known[record.id] = record
@@ -249,8 +249,9 @@ class _Background:
 
     # What is known -------------------------------------------------------------------------------------------------
 
-    def _new(self, id_: str, agent: AnyAgent, owner: Owner, session: str, top: Owner) -> BackgroundAgent:
-        return BackgroundAgent(id_, agent, owner, session, keep=self.keep, seconds=self.seconds, root=top)
+    def _new(self, context: ToolContext, id_: str, agent: AnyAgent, session: str) -> BackgroundAgent:
+        owner, top = (context.user, context.session), _top_of(context)
+        return BackgroundAgent(id_, agent, owner, session, keep=self.keep, seconds=self.seconds, top=top)
 
     def _begin(self, context: ToolContext, record: BackgroundAgent) -> None:
         """Checks that an agent may start, and sees to it that it ends with its caller's turn.
@@ -258,7 +259,8 @@ class _Background:
         Raises:
             ToolError: Too many agents work.
         """
-        busy = [each.id for each in self._known.values() if each.status != "ended" and each.root == record.root]
+        known = list(self._known.values())
+        busy = [each.id for each in known if each.status != "ended" and each.top == record.top]
         if len({*busy} - {record.id}) >= self.most:
             text = f"{record.agent.name} was not run: {self.most} agents are working or waiting, which is the limit"
             raise ToolError(f"{text} ({', '.join(busy)}). Wait for one, or close one.")
@@ -267,9 +269,10 @@ class _Background:
             self._watched.add(registry)
             registry.add_callback("before_turn", self._begin_turn)
             registry.add_callback("after_turn", self._end_turn)
-        ended = [each.id for each in self._known.values() if each.status == "ended"]
-        for id_ in ended[: max(len(ended) - MOST_REMEMBERED, 0)]:
-            del self._known[id_]
+        for status, most in (("ended", MOST_REMEMBERED), ("waiting", MOST_WAITING)):
+            idle = [each.id for each in known if each.status == status]
+            for id_ in idle[: max(len(idle) - most, 0)]:
+                self._known.pop(id_, None)
 
     async def _begin_turn(self, context: ReadonlyContext) -> None:
         """Ends the agents of a suspended turn that the session has abandoned: a new turn begins."""
@@ -277,7 +280,8 @@ class _Background:
 
     async def _end_turn(self, context: ReadonlyContext, outcome: TurnOutcome) -> None:
         """Ends the agents of a turn that aren't kept; nobody is asked by the others any more."""
-        mine = [each for each in list(self._known.values()) if each.turn == context.invocation]
+        of_turn = [each for each in list(self._known.values()) if each.turn == context.invocation]
+        mine = [each for each in of_turn if each.owner == (context.user, context.session)]
         for each in mine:
             each.postpone()
             each.is_left = outcome.ended in ("suspended", "pending")
@@ -300,7 +304,7 @@ class _Background:
         if record is None or not _owns(context, record):
             record = self._remember(context, id_, context.state.get(f"{STORED}{id_}"))
         if record is None:
-            own = [each.id for each in self._known.values() if _owns(context, each)]
+            own = [each.id for each in list(self._known.values()) if _owns(context, each)]
             there_are = f"There are {', '.join(own)}." if own else "Start one with spawn_agent."
             raise ToolError(f"There is no agent {id_!r:.80} here. {there_are}")
         record.check_loop()
@@ -318,8 +322,7 @@ class _Background:
             return None
         if (agent := self.agents.get(read.agent)) is None:
             return None
-        owner = context.user, context.session
-        record = self._known[id_] = self._new(id_, agent, owner, read.session, root.get() or owner)
+        record = self._known[id_] = self._new(context, id_, agent, read.session)
         record.restore(read)
         return record
 
@@ -335,6 +338,12 @@ class _Background:
         except ValueError as error:  # too large, or no JSON: its answer is kept
             log_failure(f"storing the conversation of {record.id}", error)
             state[key] = stored_agent.evolve(messages=(), waits=None, working=False).to_json()
+
+
+def _top_of(context: ToolContext) -> Owner:
+    """The user and the session at the top, or the turn if there is no session."""
+    top = context.root or context.request
+    return top.user, top.invocation if top.session is None else top.session
 
 
 def _owns(context: ToolContext | ReadonlyContext, record: BackgroundAgent) -> bool:
