@@ -411,16 +411,12 @@ def test_a_nested_call_needs_its_approval(tools, way, name):
 def test_rules_apply_to_nested_calls(tools, rules, mode, options, way):
     model = ScriptedModel([ToolCall("plain", {"x": "evil"}), "done"])
     own = {"agent by name": {"where": "name:plain"}, "own registry": {"registry": registry_of(tools)}}.get(way, {})
-    registry = registry_of(
-        tools, batch, agent_tool(Agent(name="agent", description="d", model=model, **own)), rules=rules, mode=mode
-    )
+    agent = agent_tool(Agent(name="agent", description="d", model=model, **own), read_only=True)
+    registry = registry_of(tools, batch, agent, rules=rules, mode=mode)
     arguments = {
         "outer": {"name": "plain", "arguments": {"x": "evil"}},
         "batch": {"tool_calls": [{"tool": "plain", "parameters": {"x": "evil"}}]},
     }
-    binding = options.get("permissions", registry.permissions).rules.rules
-    if way == "own registry" and not any(rule.forbid for rule in binding):
-        return
     call(registry, way if way in arguments else "agent", arguments.get(way, {"request": "x"}), **options)
     assert not tools.ran
 

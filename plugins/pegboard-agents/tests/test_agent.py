@@ -98,6 +98,40 @@ def test_its_own_registry_has_its_tools():
     assert [each.name for each in helper.model.requests[0].offered] == ["look"]
 
 
+DENIES = Permissions([Rule("wipe", "*", "deny")])
+
+
+@pytest.mark.parametrize(
+    ("callers", "own", "batchs"),
+    [
+        (None, None, None),
+        (DENIES, None, None),
+        (Permissions(mode="plan"), None, None),
+        (Permissions(mode="never_ask"), None, None),
+        (None, DENIES, Permissions()),
+        (None, Permissions(mode="never_ask"), Permissions([Rule("look", "*", "allow")])),
+    ],
+)
+@pytest.mark.parametrize("levels", [1, 2])
+def test_in_its_own_registry_what_the_rules_of_either_registry_deny_is_denied(callers, own, batchs, levels):
+    ran = []
+
+    @tool(name="wipe", destructive=True)
+    def wipe_it(place: str) -> str:
+        """Wipes a place."""
+        ran.append(place)
+        return "wiped"
+
+    inner = agent(ToolCall("wipe", {"place": "x"}), "done", registry=registry_of(wipe_it, permissions=own))
+    if levels == 2:
+        between = registry_of(agent_tool(inner, read_only=True))
+        inner = agent(ToolCall("helper", {"request": "x"}), "done", registry=between)
+    options = {} if batchs is None else {"permissions": batchs}
+    registry = registry_of(agent_tool(inner, read_only=True), permissions=callers)
+    assert call(registry, approver=lambda *_: Once(), **options).results[0].text == "done"
+    assert ran == (["x"] if callers is own is batchs is None else [])
+
+
 def test_it_works_in_a_context_of_its_own_with_a_copy_of_the_state_without_private_keys():
     seen = []
 

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
+from weakref import WeakSet
 
 import attrs
 from attrs import Factory, frozen
@@ -14,12 +15,14 @@ from attrs import Factory, frozen
 from pegboard import (
     REMOVED,
     Confirmation,
+    Deny,
     Model,
     ModelRequest,
     Once,
     Permissions,
     ReadonlyContext,
     Reject,
+    Tool,
     ToolContext,
     ToolError,
     ToolRegistry,
@@ -49,6 +52,11 @@ PRIVATE: Final = ("_", "temp:", "pegboard:", "agents:")
 
 inside: Final[ContextVar[int]] = ContextVar("pegboard_agents_inside", default=0)
 """How many agents enclose the current call."""
+
+_binding: Final[ContextVar[tuple[ToolRegistry, ...]]] = ContextVar("pegboard_agents_binding", default=())
+"""The registries whose rules bind the current calls besides those of their own."""
+
+_guarded: Final[WeakSet[ToolRegistry]] = WeakSet()
 
 
 def context_for(agent: AnyAgent, outer: ReadonlyContext, session: str, state: Mapping[str, Any]) -> ReadonlyContext:
@@ -104,7 +112,7 @@ async def _run_object(agent: RunsAgent, run: AgentRun) -> Any:
 async def _run_turn(agent: Agent, run: AgentRun) -> AgentResult:
     suspended = None if run.stored is None else _read(agent, run)
     registry = agent.registry or run.call.service(ToolRegistry)
-    model = await _model_of(agent, registry, run.call)
+    model, binding = await _model_of(agent, registry, run.call), _binding.get()
     try:
         turn = _turn_of(agent, model, registry, run, suspended)
         run.on_turn(turn)
@@ -116,6 +124,7 @@ async def _run_turn(agent: Agent, run: AgentRun) -> AgentResult:
         text = f"{agent.name} failed ({type(error).__name__}). Try again, or continue without it."
         raise ToolError(text, retryable=retryable) from error
     finally:
+        _binding.set(binding)
         if isinstance(agent.model, str) and (close := getattr(model, "aclose", None)) is not None:
             await close()
     waits = outcome.ended in ("suspended", "pending")
@@ -134,8 +143,8 @@ def _turn_of(agent: Agent, model: Model, registry: ToolRegistry, run: AgentRun, 
     options["listener"] = partial(_forward, run, agent.name)
     if agent.registry is None:
         options["active"] = [tool.name for tool in run.call.offered]
-    elif (bound := _bound(agent.registry, run.call, options.get("permissions"))) is not None:
-        options["permissions"] = bound
+    else:
+        options |= _bind(agent.registry, run.call, options.get("permissions"))
     if run.gives is not str:
         options["output_type"] = run.gives
     asked = ModelRequest((), instructions=agent.instructions, config=agent.config)
@@ -239,15 +248,32 @@ def _question(agent: str, pending: PendingCall) -> tuple[str, Any]:
 # What it has of its caller -----------------------------------------------------------------------------------------
 
 
-def _bound(own: ToolRegistry, context: ToolContext, given: Permissions | None) -> Permissions | None:
-    """The rules for an agent's calls in its own registry, with everything forbidden that its caller is forbidden.
+def _bind(own: ToolRegistry, context: ToolContext, given: Permissions | None) -> dict[str, Any]:
+    """Binds an agent's calls in its own registry by the rules of its caller, too; returns options of its turn.
 
-    They are based on those of its caller's batch, or else its registry's; `None`: no others are needed.
+    Its calls are decided by the rules of its caller's batch, or else of its own registry. What the other ones forbid is
+    added; a call that they deny is denied before it starts.
     """
-    caller = context.service(ToolRegistry).permissions if context.provides(ToolRegistry) else None
-    base, other = (given, own.permissions) if given is not None else (own.permissions or Permissions(), caller)
-    forbids = () if other is None else tuple(rule for rule in other.rules.rules if rule.forbid)
-    return base.with_rules(*forbids) if forbids else given
+    caller = context.service(ToolRegistry) if context.provides(ToolRegistry) else None
+    base, other = (given, own) if given is not None else (own.permissions or Permissions(), caller)
+    if other is None or caller is own:
+        return {}
+    if own not in _guarded:
+        _guarded.add(own)
+        own.add_callback("before_tool", _deny_as_caller)
+    _binding.set((*_binding.get(), other))
+    forbids = [rule for rule in (other.permissions or Permissions()).rules.rules if rule.forbid]
+    return {"permissions": base.with_rules(*forbids)} if forbids else {}
+
+
+async def _deny_as_caller(context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> Deny | None:
+    """Denies a call that the rules of a caller deny, or would ask about in a mode that never asks."""
+    for registry in _binding.get():
+        rules = registry.permissions or Permissions()
+        decide = partial(rules.decide, tool, dict(arguments), context=context.request)
+        if (await run_in_thread(decide)).action == "deny":
+            return Deny("the rules of the agent's caller don't allow it.")
+    return None
 
 
 async def _model_of(agent: Agent, registry: ToolRegistry, context: ToolContext) -> Model:
