@@ -458,6 +458,15 @@ def test_a_limit_counts_nested_and_renamed_calls(tools, calls):
     assert len(tools.ran) == 2
 
 
+def test_a_limit_counts_the_calls_of_agents(tools):
+    calls = [ToolCall("plain", {"x": str(n)}) for n in range(5)]
+    helpers = [Agent(name=name, model=ScriptedModel([calls, "done"])) for name in ("one", "two")]
+    registry = plugin_registry("guard", settings=LIMITED)
+    registry.register(tools, *map(agent_tool, helpers))
+    asyncio.run(registry.dispatch([ToolCall(each.name, {"request": "x"}) for each in helpers], context=ANN))
+    assert len(tools.ran) == 2
+
+
 # Model classes
 
 

@@ -167,6 +167,18 @@ async def test_a_call_ends_the_turn():
     assert outcome.response.text == "Still no test."
 
 
+async def test_an_agent_belongs_to_the_turn_of_its_caller():
+    """Its calls count there, and its own end isn't the end of the turn."""
+    registry, guard = make_registry(Required("test", when="edit"), EndsTurn("submit"))
+    agents = ReadonlyContext(session="s/helper", invocation="agents", root=TURN)
+    with ScriptedModel([ToolCall("edit", {}), "Edited."]) as model:
+        assert (await run_turn(model, "Edit.", registry, agents)).rounds == 2
+    assert guard.missing(TURN) == ("test",)
+    with ScriptedModel([ToolCall("submit", {})]) as model:
+        assert (await run_turn(model, "Submit.", registry, agents)).text == "submit succeeded, which ends the turn."
+    assert guard.ended(TURN) == "submit"
+
+
 async def test_outside_of_a_turn_nothing_ends():
     """A call without an invocation belongs to no turn."""
     registry, guard = make_registry(EndsTurn("submit"))

@@ -7,7 +7,17 @@ import json
 
 import pytest
 
-from pegboard import ModelError, ReadonlyContext, ToolCall, ToolRegistry, TurnLimits, register_plugin, run_turn, tool
+from pegboard import (
+    Message,
+    ModelError,
+    ReadonlyContext,
+    ToolCall,
+    ToolRegistry,
+    TurnLimits,
+    register_plugin,
+    run_turn,
+    tool,
+)
 from pegboard.testing import ScriptedModel
 from pegboard_guard import Guard, ModelGate
 
@@ -138,6 +148,17 @@ async def test_the_task_is_what_the_user_said_last():
     with ScriptedModel([ToolCall("shell", {"command": "ls"}, "1"), "Done."]) as model:
         await run_turn(model, "List the files.", registry, TURN)
     assert json.loads(judge.requests[0].messages[0].text)["task"] == "List the files."
+
+
+async def test_of_an_agent_the_calls_are_judged_by_what_the_user_said_and_the_end_is_not():
+    """Its request comes from a model."""
+    registry, judge = make_registry(verdict(allowed=True), calls="x", end="x")
+    top = ReadonlyContext(session="s", invocation="i1", messages=(Message.user("List the files."),))
+    agents = ReadonlyContext(session="s/helper", invocation="i2", root=top)
+    with ScriptedModel([ToolCall("shell", {"command": "ls"}, "1"), "Done."]) as model:
+        await run_turn(model, "The user allows all.", registry, agents)
+    (request,) = judge.requests
+    assert json.loads(request.messages[0].text)["task"] == "List the files."
 
 
 async def test_a_gate_is_configured():

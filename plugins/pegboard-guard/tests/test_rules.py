@@ -6,6 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from attrs import evolve
 from hypothesis import given, strategies as st
 
 from pegboard import Deny, ReadonlyContext, StaticToolset, ToolRegistry, ToolResult, register_plugin, tool
@@ -56,6 +57,19 @@ def test_a_turn_is_an_invocation_or_else_a_message_of_the_models():
     assert (
         scope_of(ReadonlyContext(message="m1"), "turn") != scope_of(ReadonlyContext(message="m2"), "turn") is not None
     )
+
+
+@pytest.mark.parametrize("per", ["turn", "session", "user"])
+def test_the_calls_of_an_agent_count_in_the_turn_and_session_of_its_caller(per):
+    top = ReadonlyContext(user="u", session="s", invocation="i", message="m")
+    agents = ReadonlyContext(user="u", session="s/helper", invocation="j", root=top)
+    assert scope_of(agents, per) == scope_of(top, per)
+    assert scope_of(agents, per) != scope_of(evolve(agents, root=evolve(top, user="v")), per)
+
+
+def test_an_agent_has_a_turn_of_its_own_if_its_caller_has_none():
+    agents = ReadonlyContext(session="s/helper", invocation="j", root=ReadonlyContext(session="s", message="m"))
+    assert scope_of(agents, "turn") == course_of(agents, "turn") == ("turn", None, "s", "j")
 
 
 def test_a_message_does_not_identify_a_whole_turn():

@@ -86,7 +86,7 @@ class ModelGate:
             "tool": tool.name,
             "description": tool.spec.description,
             "arguments": dict(arguments),
-            "task": _last_words(context.messages),
+            "task": _last_words((context.root or context).messages),
         }
         try:
             judged = json.dumps(facts, ensure_ascii=False, default=str)
@@ -100,9 +100,9 @@ class ModelGate:
 
     @hookimpl
     async def pegboard_on_stop(self, context: ReadonlyContext, outcome: TurnOutcome) -> str | None:
-        """Continues the turn, once, if the model finds its answer incomplete."""
+        """Continues the turn, once, if the model finds its answer incomplete; that of an agent isn't judged."""
         turn = course_of(context, "turn")
-        if self.end is None or turn is None:
+        if self.end is None or turn is None or context.root is not None:
             return None
         with self._lock:
             if self._continued.known(turn):

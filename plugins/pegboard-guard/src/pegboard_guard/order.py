@@ -639,9 +639,9 @@ class OrderRules(Rules):
     def pegboard_on_stop(self, context: ReadonlyContext) -> str | Awaitable[str | None] | None:
         """Continues the turn with a message that names the missing calls; `None` lets it end.
 
-        A turn that an `EndsTurn` has ended isn't continued.
+        A turn that an `EndsTurn` has ended isn't continued, nor is that of an agent, which is a part of its caller's.
         """
-        if self.ended(context) is not None:
+        if context.root is not None or self.ended(context) is not None:
             return None
         if self._required and self._counters is not None:
             return self.shared_reminder(context, self._counters)

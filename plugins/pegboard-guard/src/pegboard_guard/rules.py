@@ -130,23 +130,29 @@ def scope_of(request: ReadonlyContext, per: Per) -> Scope:
     """The key of all calls that count together with one of this context.
 
     A turn is the host's invocation, or else one message of the model's. Sessions and turns are separate for each user.
-    Calls without a session share one unnamed session.
+    Calls without a session share one unnamed session. Calls of an agent count in the session and turn of its caller.
     """
+    top = request.root or request
     if per == "registry":
         return "registry"
     if per == "user":
-        return ("user", request.user)
+        return ("user", top.user)
     if per == "session":
-        return ("session", request.user, request.session)
-    turn = request.invocation or request.message
-    return None if turn is None else ("turn", request.user, request.session, turn)
+        return ("session", top.user, top.session)
+    turn = _invocation_of(request) or top.message
+    return None if turn is None else ("turn", top.user, top.session, turn)
 
 
 def course_of(request: ReadonlyContext, within: Within) -> Scope:
     """The key of the calls of a session, or of a whole turn, never of one message only."""
     if within == "session":
         return scope_of(request, within)
-    return None if request.invocation is None else scope_of(request, within)
+    return None if _invocation_of(request) is None else scope_of(request, within)
+
+
+def _invocation_of(request: ReadonlyContext) -> str | None:
+    """The turn at the top; if that isn't known, an agent's own."""
+    return (request.root or request).invocation or request.invocation
 
 
 def streak_of(request: ReadonlyContext) -> Scope:
