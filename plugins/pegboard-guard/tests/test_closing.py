@@ -6,6 +6,7 @@ import pytest
 
 from pegboard import (
     Deny,
+    ModelRequest,
     ReadonlyContext,
     ToolCall,
     ToolError,
@@ -167,6 +168,16 @@ async def test_a_call_ends_the_turn():
     assert outcome.response.text == "Still no test."
 
 
+async def test_a_turn_whose_output_has_a_type_is_cut_off():
+    """It has no output of that type, unless it was given with the call."""
+    for output, ended in ((None, "cut_off"), (3, "answered")):
+        registry, _ = make_registry(EndsTurn("submit"))
+        given = [ToolCall("final_result", {"result": output})] if output else []
+        with ScriptedModel([[ToolCall("submit", {}), *given]]) as model:
+            outcome = await run_turn(model, "Submit.", registry, TURN, output_type=int)
+        assert (outcome.ended, outcome.output) == (ended, output)
+
+
 async def test_an_agent_belongs_to_the_turn_of_its_caller():
     """Its calls count there, and its own end isn't the end of the turn."""
     registry, guard = make_registry(Required("test", when="edit"), EndsTurn("submit"))
@@ -183,7 +194,7 @@ async def test_outside_of_a_turn_nothing_ends():
     """A call without an invocation belongs to no turn."""
     registry, guard = make_registry(EndsTurn("submit"))
     await registry.call("submit", {})
-    assert await guard.pegboard_before_model(ReadonlyContext()) is None
+    assert await guard.pegboard_before_model(ReadonlyContext(), ModelRequest()) is None
 
 
 def test_rules_that_leave_no_way_are_refused():

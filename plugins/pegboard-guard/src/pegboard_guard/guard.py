@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import field, frozen
 
-from pegboard import ModelResponse, ReadonlyContext, Tool, ToolContext, ToolRegistry, ToolResult, hookimpl
+from pegboard import ModelRequest, ModelResponse, ReadonlyContext, Tool, ToolContext, ToolRegistry, ToolResult, hookimpl
 from pegboard.callbacks import maybe_await
 from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.doom_loop import ACTIONS, Action, DoomLoop
@@ -227,9 +227,9 @@ class Guard:
         return None if self.gate is None else await self.gate.pegboard_on_stop(context, outcome)
 
     @hookimpl
-    async def pegboard_before_model(self, context: ReadonlyContext) -> ModelResponse | None:
+    async def pegboard_before_model(self, context: ReadonlyContext, request: ModelRequest) -> ModelResponse | None:
         """Ends a turn after a call that ends it, in place of the next request."""
-        return None if self.order is None else await self.order.pegboard_before_model(context)
+        return None if self.order is None else await self.order.pegboard_before_model(context, request)
 
     @hookimpl
     def pegboard_register_processors(self, register: Callable[[str, Any], None]) -> None:

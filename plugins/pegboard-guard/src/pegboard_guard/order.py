@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from attrs import define, field, frozen
 
-from pegboard import ModelResponse, ReadonlyContext, ToolResult, hookimpl
+from pegboard import ModelRequest, ModelResponse, ReadonlyContext, ToolResult, hookimpl
 from pegboard_guard.closing import Distinct, EndsTurn, EndTracker, NotAfter
 from pegboard_guard.counters import Counters
 from pegboard_guard.rules import (
@@ -648,10 +648,16 @@ class OrderRules(Rules):
         return self.reminder(context)
 
     @hookimpl
-    async def pegboard_before_model(self, context: ReadonlyContext) -> ModelResponse | None:
-        """Ends a turn in which a tool of an `EndsTurn` has succeeded, in place of the next request."""
-        name = self.ended(context)
-        return None if name is None else ModelResponse(f"{name} succeeded, which ends the turn.")
+    async def pegboard_before_model(self, context: ReadonlyContext, request: ModelRequest) -> ModelResponse | None:
+        """Ends a turn in which a tool of an `EndsTurn` has succeeded, in place of the next request.
+
+        A turn whose output has a type ends as one that is cut off, as it has none.
+        """
+        if (name := self.ended(context)) is None:
+            return None
+        text = f"{name} succeeded, which ends the turn."
+        is_typed = request.output is not None or any(tool.name == "final_result" for tool in request.offered)
+        return ModelResponse(text, interrupted=is_typed, error_message=text)
 
 
 def _reminder(missing: Sequence[str]) -> str | None:
