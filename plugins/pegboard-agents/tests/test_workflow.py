@@ -233,6 +233,31 @@ def test_a_branch_that_fails_is_part_of_the_answer_and_if_all_fail_the_call_does
     assert result.text.startswith("All agents of both failed.\n\n[one]\n")
 
 
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [(KeyError("secret"), "broken failed (KeyError)."), (asyncio.CancelledError(), "broken cancelled")],
+)
+def test_an_object_that_fails_in_whatever_way_is_one_that_fails(error, text):
+    class Broken:
+        name, description = "broken", ""
+
+        async def run(self):
+            raise error
+
+    result = answer(ParallelAgent(name="both", agents=[a("one", "One."), Broken()]))
+    assert result.text.startswith(f"[one]\nOne.\n\n[broken]\n{text}")
+    result = answer(SequentialAgent(name="all", agents=[a("one", "One."), Broken()]))
+    assert result.text.startswith(f"all ended: {text}")
+    assert result.text.endswith("The last answer before that:\nOne.")
+
+
+def test_a_conflict_names_only_the_agents_that_changed_this_key():
+    agents = [a(name, put_call(key, name), "ok") for name, key in (("one", "y"), ("two", "y"), ("three", "z"))]
+    text = answer(ParallelAgent(name="all", agents=agents)).text
+    assert "[Conflict: one and two changed 'plan.y' of the state; the value of two is used.]" in text
+    assert "[Conflict: one and two and three changed 'last' of the state; the value of three is used.]" in text
+
+
 def test_a_tool_that_ends_the_turn_ends_it_once_all_branches_have_ended():
     ended = []
 

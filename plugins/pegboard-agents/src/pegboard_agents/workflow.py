@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any, ClassVar, Final, cast
 
 import attrs
 from attrs import Attribute, define, field, frozen
 
 from pegboard import REMOVED, Actions, ToolError, ToolResult
-from pegboard.errors import FatalToolError
+from pegboard.errors import FatalToolError, log_failure
 from pegboard.json import canonical_json
 from pegboard.schema.converter import JsonRecord
 from pegboard.tools import json_or_text, merge_actions
@@ -99,6 +100,27 @@ def _step(workflow: Workflow, run: AgentRun, agent: AnyAgent, state: Mapping[str
     )
 
 
+async def _run(step: AgentRun) -> AgentResult:
+    """Runs one agent of a workflow.
+
+    Raises:
+        ToolError: It failed in whatever way.
+        FatalToolError: A tool ended the turn.
+    """
+    name, task = step.agent.name, asyncio.current_task()
+    try:
+        return await run_agent(step)
+    except (ToolError, FatalToolError):
+        raise
+    except asyncio.CancelledError as error:
+        if task is not None and task.cancelling():
+            raise
+        raise ToolError(f"{name} cancelled itself. Try again, or continue without it.") from error
+    except Exception as error:
+        log_failure(f"the agent {name}", error)
+        raise ToolError(f"{name} failed ({type(error).__name__}). Try again, or continue without it.") from error
+
+
 def _asks(workflow: Workflow, run: AgentRun, waits: Suspension, **facts: Any) -> AgentResult:
     """The suspended run of a workflow, one of whose agents waits for this."""
     stored = {
@@ -163,7 +185,7 @@ class SequentialAgent(Workflow):
             own: dict[str, Any] = {"heard": heard, "stored": progress.waiting, "answer": answer}
             step = _step(self, run, agent, state, in_loop=run.in_loop or self.in_loop, **own)
             try:
-                result = await run_agent(step)
+                result = await _run(step)
                 passed = None if result.suspension is not None else self._passed(progress, agent, result, base)
             except ToolError as error:
                 before = f"\nThe last answer before that:\n{progress.answer}" if progress.answer else ""
@@ -318,13 +340,11 @@ class ParallelAgent(Workflow):
         waits = None if before is None else before.waiting
         own = {"stored": waits and waits.stored, "answer": None if waits is None else run.answer}
         try:
-            result = await run_agent(_step(self, run, self.agents[place], base, **own))
+            result = await _run(_step(self, run, self.agents[place], base, **own))
             if result.suspension is not None:
                 return _Branch(waiting=result.suspension)
             has_left = result.ended == "escalated"
             return _Branch(_text_of(result), escalated=has_left, state=StateChanges.between(base, result.state))
-        except FatalToolError:
-            raise
         except ToolError as error:
             return _Branch(error=error.text)
 
@@ -342,9 +362,7 @@ class ParallelAgent(Workflow):
         merged = merge_actions([each.state.actions for each in ended], base)
         state = dict(base)
         merged.apply_to(state)
-        for key in merged.conflicts:
-            top = key.partition(".")[0]
-            by = [name for name, each in zip(names, ended, strict=True) if top in each.state.actions.state_delta]
+        for key, by in _conflicts([(name, each.state.actions) for name, each in zip(names, ended, strict=True)], base):
             parts.append(f"[Conflict: {' and '.join(by)} changed {key!r} of the state; the value of {by[-1]} is used.]")
         left = run.in_loop and any(each.escalated for each in ended)
         return AgentResult(
@@ -354,3 +372,13 @@ class ParallelAgent(Workflow):
             state=state,
             conflicts=merged.conflicts,
         )
+
+
+def _conflicts(changes: Sequence[tuple[str, Actions]], base: Mapping[str, Any]) -> Iterable[tuple[str, list[str]]]:
+    """The keys that several agents changed, in order, with the names of these agents in theirs."""
+    found = dict[str, set[str]]()
+    for (one, first), (other, second) in combinations(changes, 2):
+        for key in merge_actions([first, second], base).conflicts:
+            found.setdefault(key, set()).update((one, other))
+    for key in sorted(found):
+        yield key, [name for name, _ in changes if name in found[key]]
