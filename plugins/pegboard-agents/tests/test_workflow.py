@@ -235,7 +235,11 @@ def test_a_branch_that_fails_is_part_of_the_answer_and_if_all_fail_the_call_does
 
 @pytest.mark.parametrize(
     ("error", "text"),
-    [(KeyError("secret"), "broken failed (KeyError)."), (asyncio.CancelledError(), "broken cancelled")],
+    [
+        (KeyError("secret"), "broken failed (KeyError)."),
+        (SystemExit(1), "broken failed (SystemExit)."),
+        (asyncio.CancelledError(), "broken cancelled itself."),
+    ],
 )
 def test_an_object_that_fails_in_whatever_way_is_one_that_fails(error, text):
     class Broken:

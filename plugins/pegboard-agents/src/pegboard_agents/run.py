@@ -105,8 +105,11 @@ async def _run_object(agent: RunsAgent, run: AgentRun) -> Any:
     function = accept_keywords(agent.run, GIVEN)
     request = "\n\n".join((run.text, *run.heard)) if run.heard else run.request
     given = request, run.context, run.call
-    answer = await run_in_thread(function, *given) if may_block(agent.run) else function(*given)
-    return await maybe_await(answer)
+    try:
+        answer = await run_in_thread(function, *given) if may_block(agent.run) else function(*given)
+        return await maybe_await(answer)
+    except SystemExit as error:  # in a task it would end the program
+        raise ToolError(f"{agent.name} failed (SystemExit). Try again, or continue without it.") from error
 
 
 async def _run_turn(agent: Agent, run: AgentRun) -> AgentResult:
