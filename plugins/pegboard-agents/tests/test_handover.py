@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 import json
 
+import attrs
 import pytest
 
-from pegboard import Once, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
+from pegboard import Message, Once, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
 from pegboard.approval import ask_later
 from pegboard.testing import ScriptedModel
 from pegboard_agents import Agent, AgentsOutcome, SequentialAgent, exit_loop, run_agents, transfer_tool
@@ -112,6 +113,91 @@ def test_the_tool_lists_the_agents_and_what_they_are_for():
     assert spec.input_schema["properties"]["agent_name"]["enum"] == ["boss", "clerk"]
 
 
-def test_a_workflow_hands_nothing_over():
-    with pytest.raises(TypeError, match=r"takes Agents.*SequentialAgent"):
-        run([SequentialAgent(name="all", agents=agents(clerk=[]))])
+# Agents of other kinds -----------------------------------------------------------------------------------------------
+
+
+def put(value):
+    return ToolCall("put", {"value": value})
+
+
+@tool(name="put")
+def put_tool(value: str, context: ToolContext) -> str:
+    """Puts a value into the state."""
+    context.state["put"] = value
+    return f"put {value} for {context.branch}"
+
+
+def test_a_workflow_that_is_handed_over_to_joins_the_conversation_and_its_answer_ends_it():
+    writer, critic = agents(writer=[put("x"), "A draft."], critic=["A better draft."])
+    team = [*agents(clerk=[to("report")]), SequentialAgent(name="report", agents=[writer, critic])]
+    made = ToolRegistry()
+    made.register(put_tool, transfer_tool(team))
+    context = attrs.evolve(CONTEXT, state={"agents:kept": 1, "other": 2})
+    outcome = asyncio.run(run_agents(team, "Report, please", context, registry=made))
+    assert (outcome.agent, outcome.turn.ended, outcome.turn.text) == ("report", "answered", "A better draft.")
+    assert outcome.turn.state == {"agents:kept": 1, "other": 2, "put": "x"}
+    first, second = (model.requests[0].messages for model in (writer.model, critic.model))
+    assert [message.role for message in first] == ["user", "assistant", "tool"]
+    assert first[-1].results[0].result.text == "Transferred to report."
+    assert second[-1].text == "The agent writer answered:\nA draft."
+    assert writer.model.requests[1].messages[-1].results[0].result.text == "put x for report.writer"
+
+
+def test_an_object_with_run_gets_the_last_text_of_the_user():
+    class Echo:
+        name, description = "echo", "Echoes."
+
+        def run(self, request, call):
+            return {"said": request, "by": call.tool}
+
+    conversation = [Message.user("Hello"), Message("assistant", "Yes?"), Message.user("Say it")]
+    assert run([Echo()], conversation).turn.text == '{"by":"run_echo","said":"Say it"}'
+
+
+def test_agents_of_a_workflow_without_a_model_have_that_of_the_run():
+    model = ScriptedModel(["From the run."])
+    assert run([SequentialAgent(name="all", agents=[Agent(name="one")])], model=model).turn.text == "From the run."
+
+
+def test_a_workflow_that_fails_says_so_in_its_answer():
+    outcome = run([SequentialAgent(name="all", agents=agents(one=[RuntimeError("secret")]))])
+    assert outcome.turn.text.startswith("all ended: one failed (ModelError).")
+
+
+def test_a_suspended_workflow_goes_on_after_a_restart():
+    def team(*script):
+        return [SequentialAgent(name="all", agents=agents(one=script, two=["Done."]))]
+
+    outcome = run(team(ToolCall("wipe", {})), approver=ask_later)
+    read = AgentsOutcome.from_json(json.loads(json.dumps(outcome.to_json())))
+    assert [call.hint for call in read.turn.pending] == ["all asks: one asks for permission wipe, to call wipe"]
+    goes_on = team("Wiped.")
+    outcome = run(goes_on, resume=read, answers={call.id: Once() for call in read.turn.pending})
+    assert (outcome.turn.text, outcome.turn.state) == ("Done.", {"wiped": "one"})
+    seen = goes_on[0].agents[1].model.requests[0].messages
+    assert [message.text for message in seen] == ["Hello", "The agent one answered:\nWiped."]
+
+
+def test_agents_of_one_run_share_the_turn_of_the_user():
+    seen = []
+
+    @tool
+    def note(context: ToolContext) -> str:
+        """Notes its turn."""
+        seen.append((context.root or context).invocation)
+        return "noted"
+
+    look = ToolCall("note", {})
+    team = [
+        *agents(clerk=[look, to("boss")], boss=[look, to("all")]),
+        SequentialAgent(name="all", agents=agents(a=[look, ""])),
+    ]
+    made = ToolRegistry()
+    made.register(note, transfer_tool(team))
+    asyncio.run(run_agents(team, "Hello", CONTEXT, registry=made))
+    assert (len(seen), len(set(seen)), seen[0] is None) == (3, 1, False)
+
+
+def test_what_is_no_agent_is_refused():
+    with pytest.raises(TypeError, match="isn't an agent"):
+        run(["clerk"])

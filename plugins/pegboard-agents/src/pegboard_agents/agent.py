@@ -214,7 +214,7 @@ class AgentRun:
         agent: The agent.
         call: The call that it runs for: its services, its offered tools.
         context: The agent's own context, with the state that it starts with.
-        request: The input; `None` of a run that only continues with `history`.
+        request: The input; `None` of a run that only continues with `history`, whose last text of a user it is.
         inherited: The options of its caller's batch, as `ToolContext.inherited` gives them.
         emit: Gets its events.
         history: The conversation before the request.
@@ -226,6 +226,7 @@ class AgentRun:
         in_loop: Whether `exit_loop` ends a loop around it.
         options: Further options of its turn.
         on_turn: Gets its turn before it begins.
+        model: The model of agents that have none, before that of the host.
     """
 
     agent: AnyAgent
@@ -243,10 +244,13 @@ class AgentRun:
     in_loop: bool = False
     options: Mapping[str, Any] = Factory(dict[str, Any])
     on_turn: Callable[[Turn], None] = lambda _turn: None
+    model: Model | None = None
 
     @property
     def text(self) -> str:
         """The input as text."""
+        if self.request is None:
+            return next((each.text for each in reversed(self.history) if each.role == "user" and each.text), "")
         return self.request if isinstance(self.request, str) else canonical_json(json_or_text(self.request))
 
     @property
@@ -300,3 +304,17 @@ class AgentResult:
             return outcome.output
         results = outcome.messages[-1].results if outcome.messages else ()
         return outcome.text or "\n".join(part.result.text for part in results)
+
+    @property
+    def text(self) -> str:
+        """The agent's answer as text.
+
+        Raises:
+            ToolError: There is none, or it is an error.
+        """
+        value = self.value()
+        if isinstance(value, ToolResult):
+            if value.is_error:
+                raise ToolError(value.text)
+            return value.text
+        return value if isinstance(value, str) else canonical_json(json_or_text(value))

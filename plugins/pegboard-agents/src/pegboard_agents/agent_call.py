@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import types
+from itertools import takewhile
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 
-from pegboard import Message, Tool, ToolContext, ToolError, TypedTool
+from pegboard import Actions, Message, Model, Tool, ToolContext, ToolError, TypedTool
 from pegboard.json import is_object
 from pegboard_agents.agent import DEPTH, SECONDS, AgentRun, AnyAgent, Workflow, check_agent
-from pegboard_agents.run import context_for, inside, new_session, run_agent, stored_session
+from pegboard_agents.run import changed_state, context_for, inside, new_session, run_agent, stored_session
 
 Session: TypeAlias = Literal["fresh", "kept"]
 _TASK: Final = Annotated[str, "The complete task, with everything the agent needs: it doesn't see this conversation."]
@@ -68,6 +69,23 @@ def agent_tool(
     return made().as_tool(**given)
 
 
+def joining_tool(agent: AnyAgent, model: Model | None) -> Tool:
+    """A tool by which an agent joins the turn that calls it, with its conversation and its state.
+
+    Args:
+        agent: The agent.
+        model: The model of agents that have none.
+    """
+    runner = _Runner(agent, str, str, "joined", DEPTH, model)
+
+    async def call(_arguments: Any, context: ToolContext) -> Any:
+        return await runner.call(context, None)
+
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    name, description = f"run_{agent.name}"[:64], agent.description
+    return Tool.from_schema(name, schema, call, description=description, read_only=True, timeout=SECONDS)
+
+
 @define(eq=False)
 class _Runner:
     """Handler of one agent's tool."""
@@ -75,8 +93,9 @@ class _Runner:
     agent: AnyAgent
     takes: Any
     gives: Any
-    session: Session
+    session: Session | Literal["joined"]
     depth: int
+    model: Model | None = None
     _running: set[tuple[str | None, str]] = field(factory=set[tuple[str | None, str]], init=False)
 
     async def call(self, context: ToolContext, request: Any) -> Any:
@@ -110,11 +129,14 @@ class _Runner:
             stored = answer.stored
         kept = self._conversation(context)
         session = stored_session(stored) or kept.session
+        joins = self.session == "joined"
+        outer = evolve(context.request, agent=None) if joins else context.request
+        own = context_for(self.agent, outer, session, context.request.state)
         result = await run_agent(
             AgentRun(
                 agent=self.agent,
                 call=context,
-                context=context_for(self.agent, context.request, session, context.request.state),
+                context=own,
                 request=request,
                 inherited=context.inherited(),
                 emit=context.emit,
@@ -123,6 +145,7 @@ class _Runner:
                 gives=self.gives,
                 stored=stored,
                 answer=answer,
+                model=self.model,
             )
         )
         if (waits := result.suspension) is not None:
@@ -134,9 +157,17 @@ class _Runner:
             context.metadata(f"{self.agent.name}: {outcome.ended}", **facts)
         elif isinstance(self.agent, Workflow):
             context.metadata(f"{self.agent.name}: {result.ended}", conflicts=list(result.conflicts))
-        return result.value(self.gives)
+        if not joins:
+            return result.value(self.gives)
+        Actions(changed_state(own.state, result.state)).apply_to(context.state)
+        return result.text
 
     def _conversation(self, context: ToolContext) -> _Conversation:
+        if self.session == "joined":
+            is_before = takewhile(
+                lambda each: context.call_id not in {call.id for call in each.calls}, context.messages
+            )
+            return _Conversation(new_session(self.agent, context.session), list(is_before))
         key = f"agents:{self.agent.name}"
         stored: Any = (context.values.get(key) or context.state.get(key)) if self.session == "kept" else None
         try:

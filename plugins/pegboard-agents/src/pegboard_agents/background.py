@@ -13,9 +13,7 @@ from attrs import define, evolve, field, frozen
 
 from pegboard import Confirmation, Message, ToolContext, ToolError, ToolResult, Turn, TurnOutcome
 from pegboard.errors import FatalToolError, PegboardError, log_failure
-from pegboard.json import canonical_json
 from pegboard.schema.converter import JsonRecord
-from pegboard.tools import json_or_text
 from pegboard_agents.agent import SECONDS, Agent, AgentEvent, AgentResult, AgentRun, AnyAgent, Suspension
 from pegboard_agents.agent_call import last_messages
 from pegboard_agents.run import context_for, inside, run_agent
@@ -359,10 +357,7 @@ class BackgroundAgent:
             if result.suspension is not None:
                 self.failed = False
                 return result.suspension
-            value = result.value()
-            self.failed = isinstance(value, ToolResult) and value.is_error
-            text = value.text if isinstance(value, ToolResult) else value
-            self.answer = text if isinstance(text, str) else canonical_json(json_or_text(text))
+            self.answer, self.failed = result.text, False
         except ToolError as error:
             self.answer = error.text
         except FatalToolError as error:

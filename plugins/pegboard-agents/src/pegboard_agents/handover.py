@@ -12,8 +12,10 @@ from pegboard import (
     Message,
     Model,
     ModelRequest,
+    ModelResponse,
     ReadonlyContext,
     Tool,
+    ToolCall,
     ToolContext,
     ToolRegistry,
     Turn,
@@ -21,9 +23,11 @@ from pegboard import (
     tool,
 )
 from pegboard.json import is_object
+from pegboard.messages import CallPart
 from pegboard.schema.converter import JsonRecord
 from pegboard.tools import EMPTY_CONTEXT
-from pegboard_agents.agent import Agent
+from pegboard_agents.agent import Agent, AnyAgent, check_agent
+from pegboard_agents.agent_call import joining_tool
 
 if TYPE_CHECKING:
     from pegboard.approval import Answers
@@ -44,7 +48,7 @@ def exit_loop(context: ToolContext) -> str:
     return "Your part of the work is finished."
 
 
-def transfer_tool(agents: Mapping[str, str] | Sequence[Agent], name: str = "transfer_to_agent") -> Tool:
+def transfer_tool(agents: Mapping[str, str] | Sequence[AnyAgent], name: str = "transfer_to_agent") -> Tool:
     """A tool by which a model hands the conversation over to another agent.
 
     The host executes the handover, as `run_agents` does: the turn ends as `"transferred"`, and `actions.transfer_to`
@@ -115,7 +119,7 @@ class AgentsOutcome(JsonRecord):
 
 
 async def run_agents(  # noqa: PLR0913  all but three by name
-    agents: Sequence[Agent],
+    agents: Sequence[AnyAgent],
     request: str | Message | Sequence[Message],
     context: ReadonlyContext = EMPTY_CONTEXT,
     *,
@@ -131,7 +135,7 @@ async def run_agents(  # noqa: PLR0913  all but three by name
 
     Each agent's turn has its instructions, its model and its tools; all see the whole conversation. A tool that sets
     `actions.transfer_to`, as `transfer_tool` does, hands over; `exit_loop` returns the conversation to the agent that
-    handed over.
+    handed over. A workflow, or an object with `run`, is run by a call in its turn, and its answer ends that.
 
     Args:
         agents: The agents, with distinct names.
@@ -150,12 +154,11 @@ async def run_agents(  # noqa: PLR0913  all but three by name
 
     Raises:
         ValueError: No agents, two of one name, one without a model, or a handover to an unknown agent.
-        TypeError: One isn't an `Agent`, such as a workflow.
+        TypeError: One isn't an agent.
         Exception: As `run_turn`.
     """
-    if strange := [each for each in agents if not isinstance(each, Agent)]:  # pyright: ignore[reportUnnecessaryIsInstance]
-        text = "takes Agents, which answer the user by turns; give one of them agent_tool(...) of another kind"
-        raise TypeError(f"run_agents {text}: {strange[0]!r:.200}")
+    for each in agents:
+        check_agent(each)
     known = {agent.name: agent for agent in agents}
     if not known or len(known) < len(agents):
         raise ValueError(f"agents must have names that differ, got {[agent.name for agent in agents]}")
@@ -165,7 +168,7 @@ async def run_agents(  # noqa: PLR0913  all but three by name
         resumed = {"resume": now.turn, "answers": answers, "tool_results": tool_results or {}}
     while True:
         agent = _known(known, now.agent)
-        turn = _turn(agent, now.turn, registry, model, context, {**options, **resumed})
+        turn = await _turn(agent, now.turn, registry, model, context, {**options, **resumed})
         outcome, resumed = await turn.run(), {}
         now = attrs.evolve(now, turn=outcome)
         if now.handovers >= handovers and (
@@ -183,25 +186,48 @@ async def run_agents(  # noqa: PLR0913  all but three by name
             return now
 
 
-def _known(agents: Mapping[str, Agent], name: str) -> Agent:
+def _known(agents: Mapping[str, AnyAgent], name: str) -> AnyAgent:
     if name not in agents:
         raise ValueError(f"there is no agent {name!r}; there are {', '.join(agents)}")
     return agents[name]
 
 
-def _turn(  # noqa: PLR0913, PLR0917  what a turn is made of
-    agent: Agent,
+async def _turn(  # noqa: PLR0913, PLR0917  what a turn is made of
+    agent: AnyAgent,
     before: TurnOutcome,
     registry: ToolRegistry,
     model: Model | None,
     context: ReadonlyContext,
     options: Mapping[str, Any],
 ) -> Turn:
+    context = attrs.evolve(
+        context,
+        agent=agent.name,
+        agent_description=agent.description,
+        state=before.state,
+        invocation=context.invocation or before.invocation,  # one turn for the user
+    )
+    if not isinstance(agent, Agent):
+        joining = joining_tool(agent, model)
+        how = {name: options[name] for name in ("where", "active", "on_toolset_error") if name in options}
+        tools = (await registry.resolve(context, **how)).with_tools(joining)
+        return Turn(_Caller(joining.name), ModelRequest(before.messages, tools=tools), registry, context, **options)
     where = agent.registry or registry
     asked = where.model(agent.model) if isinstance(agent.model, str) else agent.model or model
     if asked is None:
         raise ValueError(f"agent {agent.name!r} has no model; pass run_agents(model=...) or Agent(model=...)")
-    context = attrs.evolve(context, agent=agent.name, agent_description=agent.description, state=before.state)
     request = ModelRequest(before.messages, instructions=agent.instructions, config=agent.config)
     own: dict[str, Any] = {"where": agent.where, "limits": agent.limits, **options}
     return Turn(asked, request, where, context, **own)
+
+
+@frozen
+class _Caller:
+    """Model that makes one call, and answers with its result."""
+
+    name: str
+    provider: str = "pegboard"
+
+    async def respond(self, request: ModelRequest) -> ModelResponse:
+        results = [part.result.text for part in request.messages[-1].results if part.name == self.name]
+        return ModelResponse(CallPart(ToolCall(self.name)) if not results else results[0])

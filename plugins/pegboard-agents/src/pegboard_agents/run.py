@@ -103,7 +103,7 @@ async def run_agent(run: AgentRun) -> AgentResult:
 
 async def _run_object(agent: RunsAgent, run: AgentRun) -> Any:
     function = accept_keywords(agent.run, GIVEN)
-    request = "\n\n".join((run.text, *run.heard)) if run.heard else run.request
+    request = "\n\n".join((run.text, *run.heard)) if run.heard or run.request is None else run.request
     given = request, run.context, run.call
     try:
         answer = await run_in_thread(function, *given) if may_block(agent.run) else function(*given)
@@ -115,7 +115,7 @@ async def _run_object(agent: RunsAgent, run: AgentRun) -> Any:
 async def _run_turn(agent: Agent, run: AgentRun) -> AgentResult:
     suspended = None if run.stored is None else _read(agent, run)
     registry = agent.registry or run.call.service(ToolRegistry)
-    model, binding = await _model_of(agent, registry, run.call), _binding.get()
+    model, binding = await _model_of(agent, registry, run), _binding.get()
     try:
         turn = _turn_of(agent, model, registry, run, suspended)
         run.on_turn(turn)
@@ -279,13 +279,13 @@ async def _deny_as_caller(context: ToolContext, tool: Tool, arguments: Mapping[s
     return None
 
 
-async def _model_of(agent: Agent, registry: ToolRegistry, context: ToolContext) -> Model:
+async def _model_of(agent: Agent, registry: ToolRegistry, run: AgentRun) -> Model:
     if isinstance(agent.model, str):
         return await run_in_thread(registry.model, agent.model)
-    if agent.model is not None:
-        return agent.model
+    if (model := agent.model or run.model) is not None:
+        return model
     try:
-        return await context.use(Model)
+        return await run.call.use(Model)
     except MissingServiceError as error:
         text = f"{agent.name} was not run: it has no model (Agent(model=...)). Continue without it."
         raise ToolError(text) from error

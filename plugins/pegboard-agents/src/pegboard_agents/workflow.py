@@ -11,11 +11,10 @@ from typing import Any, ClassVar, Final, cast
 import attrs
 from attrs import Attribute, define, field, frozen
 
-from pegboard import REMOVED, Actions, ToolError, ToolResult
+from pegboard import REMOVED, Actions, ToolError
 from pegboard.errors import FatalToolError, log_failure
-from pegboard.json import canonical_json
 from pegboard.schema.converter import JsonRecord
-from pegboard.tools import json_or_text, merge_actions
+from pegboard.tools import merge_actions
 from pegboard_agents.agent import AgentEvent, AgentResult, AgentRun, AnyAgent, Suspension, Workflow
 from pegboard_agents.run import (
     changed_state,
@@ -61,20 +60,6 @@ class StateChanges(JsonRecord):
         after = dict(state)
         self.actions.apply_to(after)
         return after
-
-
-def _text_of(result: AgentResult) -> str:
-    """The answer of an agent as text.
-
-    Raises:
-        ToolError: There is none.
-    """
-    value = result.value()
-    if isinstance(value, ToolResult):
-        if value.is_error:
-            raise ToolError(value.text)
-        return value.text
-    return value if isinstance(value, str) else canonical_json(json_or_text(value))
 
 
 def _heard(name: str, text: str) -> str:
@@ -209,7 +194,7 @@ class SequentialAgent(Workflow):
 
     def _passed(self, progress: _Progress, agent: AnyAgent, result: AgentResult, base: Mapping[str, Any]) -> _Progress:
         has_left = result.ended == "escalated" and result.outcome is not None and not result.outcome.text
-        text = "" if has_left else _text_of(result)
+        text = "" if has_left else result.text
         return progress.evolve(
             place=progress.place + 1,
             heard=(*progress.heard, _heard(agent.name, text))[-MOST_HEARD:] if text else progress.heard,
@@ -344,7 +329,7 @@ class ParallelAgent(Workflow):
             if result.suspension is not None:
                 return _Branch(waiting=result.suspension)
             has_left = result.ended == "escalated"
-            return _Branch(_text_of(result), escalated=has_left, state=StateChanges.between(base, result.state))
+            return _Branch(result.text, escalated=has_left, state=StateChanges.between(base, result.state))
         except ToolError as error:
             return _Branch(error=error.text)
 
