@@ -70,16 +70,23 @@ def test_without_a_predicate_it_has_no_tools_of_this_plugin():
         ({"agnts": {}}, "plugins.agents.agnts: unknown key"),
         ({"agents": {"scout": "x"}}, "agents.scout: must be a table"),
         ({"agents": {"scout": {"instruction": "x"}}}, "agents.scout.instruction: unknown key. Did you mean"),
-        ({"agents": {"scout": {"depth": 0}}}, "depth must be at least 1"),
+        ({"agents": {"scout": {"depth": 0}}}, "agents.scout: depth must be at least 1"),
+        ({"agents": {"scout": {"timeout": -1}}}, "agents.scout: tool 'scout': timeout must be"),
         ({"agents": {"a b": {}}}, "a b"),
         ({"workflows": {"all": {}}}, "workflows.all: needs one of sequence, parallel and loop"),
         ({"workflows": {"all": {"sequence": ["a"], "loop": ["a"]}}}, "needs one of sequence, parallel and loop"),
         ({"agents": {"a": {}}, "workflows": {"a": {"loop": ["a"]}}}, "needs another name: an agent has this one"),
-        ({"agents": {"a": {}}, "workflows": {"all": {"loop": ["a"]}}}, "all.max_rounds: is required for a loop"),
-        ({"agents": {"a": {}}, "workflows": {"b": {"sequence": ["a"], "max_rounds": 1}}}, "max_rounds: is required"),
+        (
+            {"agents": {"a": {}}, "workflows": {"all": {"loop": ["a"]}}},
+            "workflows.all: max_rounds is required for a loop",
+        ),
+        ({"agents": {"a": {}}, "workflows": {"b": {"sequence": ["a"], "max_rounds": 1}}}, "max_rounds is required"),
         ({"agents": {"abc": {}}, "workflows": {"b": {"sequence": ["abd"]}}}, "no agent 'abd' in the settings. Did you"),
-        ({"background": {"agents": ["a"]}}, "background.agents: there is no agent 'a'"),
-        ({"background": {}}, "agents must have names that differ"),
+        ({"background": {"agents": ["a"]}}, "background: there is no agent 'a'"),
+        ({"background": {}}, "plugins.agents.background: there are no agents or workflows"),
+        ({"agents": 7}, "plugins.agents.agents: must be an object"),
+        ({"workflows": {"a": {"sequence": ["a"]}}}, "workflows: these would run themselves: a"),
+        ({"workflows": {"a": {"loop": ["b"]}, "b": {"sequence": ["a"]}}}, "would run themselves: a, b"),
     ],
 )
 def test_what_is_wrong_with_the_settings_is_named_and_the_tools_are_there(settings, wrong):
@@ -108,6 +115,13 @@ def test_workflows_of_the_settings_run_also_in_the_background(kind):
     assert ("exit_loop" in names, "trip" in names) == (loops, True)
     assert result.text.endswith("It is a fig tree.")
     assert len(model.requests) == 1
+
+
+def test_workflows_of_the_settings_may_be_in_any_order():
+    agents, workflows = {"scout": {}}, {"outer": {"sequence": ["inner"]}, "inner": {"sequence": ["scout"]}}
+    registry, record = make_registry({"agents": agents, "workflows": workflows})
+    assert (record.status, record.cause) == ("loaded", None)
+    assert registry.get("outer").name == "outer"
 
 
 WAITING = """

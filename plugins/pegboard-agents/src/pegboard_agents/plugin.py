@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
-from attrs import frozen
+from attrs import Factory, frozen
 
 from pegboard import hookimpl
-from pegboard.errors import check_keys, did_you_mean, suggest
+from pegboard.errors import PegboardError, did_you_mean, suggest
 from pegboard.schema.converter import read_table
 from pegboard_agents.agent import DEPTH, SECONDS, Agent, AnyAgent
 from pegboard_agents.agent_call import Session, agent_tool
@@ -47,6 +48,11 @@ class WorkflowSettings:
     depth: int = DEPTH
     timeout: float = SECONDS
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its agents."""
+        return (*self.sequence, *self.parallel, *self.loop)
+
 
 @frozen(kw_only=True)
 class BackgroundSettings:
@@ -59,51 +65,80 @@ class BackgroundSettings:
     timeout: float = SECONDS
 
 
+@frozen(kw_only=True)
+class AgentsSettings:
+    """The settings of `[plugins.agents]`: agents and workflows by name, and which of them run in the background."""
+
+    agents: Mapping[str, Any] = Factory(dict[str, Any])
+    workflows: Mapping[str, Any] = Factory(dict[str, Any])
+    background: BackgroundSettings | None = None
+
+
 @hookimpl
 def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
     """Registers the tools; the settings describe agents, workflows, and which of them run in the background."""
     for each in (ask_user, batch, write_todos):
         register(each)
-    check_keys(settings, ["agents", "workflows", "background"], _PLACE)
-    known: dict[str, AnyAgent] = {}
-    for name, table in settings.get("agents", {}).items():
-        read = read_table(AgentSettings, table, f"{_PLACE}.agents.{name}")
-        of_agent = attrs.asdict(read, recurse=False)
-        of_tool = {key: of_agent.pop(key) for key in ("session", "depth", "timeout")}
-        known[name] = agent = Agent(name=name, **of_agent)
-        register(agent_tool(agent, **of_tool))
-    for name, table in settings.get("workflows", {}).items():
-        place = f"{_PLACE}.workflows.{name}"
-        read = read_table(WorkflowSettings, table, place)
-        agent = _workflow(name, read, known, place)
-        register(agent_tool(agent, depth=read.depth, timeout=read.timeout))
-        known[name] = agent
+    read, known = read_table(AgentsSettings, settings, _PLACE), dict[str, AnyAgent]()
+    for name, table in read.agents.items():
+        with _errors_of(f"{_PLACE}.agents.{name}") as place:
+            given = attrs.asdict(read_table(AgentSettings, table, place), recurse=False)
+            of_tool = {key: given.pop(key) for key in ("session", "depth", "timeout")}
+            known[name] = Agent(name=name, **given)
+            register(agent_tool(known[name], **of_tool))
+    _register_workflows(register, read.workflows, known)
     if any(isinstance(agent, LoopAgent) for agent in known.values()):
         register(exit_loop)
-    if "background" in settings:
-        place = f"{_PLACE}.background"
-        given = attrs.asdict(read_table(BackgroundSettings, settings["background"], place), recurse=False)
-        names = given.pop("agents") or tuple(known)
-        for each in background_tools([_named(each, known, f"{place}.agents") for each in names], **given):
-            register(each)
+    if read.background is not None:
+        with _errors_of(f"{_PLACE}.background") as place:
+            given = attrs.asdict(read.background, recurse=False)
+            names = given.pop("agents") or tuple(known)
+            if not names:
+                raise ValueError("there are no agents or workflows in the settings to run")
+            for each in background_tools([_named(each, known) for each in names], **given):
+                register(each)
 
 
-def _workflow(name: str, read: WorkflowSettings, known: Mapping[str, AnyAgent], place: str) -> AnyAgent:
-    given = {kind: names for kind in ("sequence", "parallel", "loop") if (names := getattr(read, kind))}
-    if name in known or len(given) != 1:
-        wanted = "another name: an agent has this one" if name in known else "one of sequence, parallel and loop"
-        raise ValueError(f"{place}: needs {wanted}")
-    if ("loop" in given) != (read.max_rounds is not None):
-        raise ValueError(f"{place}.max_rounds: is required for a loop, and not allowed for others")
-    ((kind, names),) = given.items()
-    agents = tuple(_named(each, known, f"{place}.{kind}") for each in names)
+def _register_workflows(register: Callable[[Any], None], tables: Mapping[str, Any], known: dict[str, AnyAgent]) -> None:
+    """Registers the workflows, which may be in any order, and adds them to what is known."""
+    place = f"{_PLACE}.workflows"
+    left = {name: read_table(WorkflowSettings, table, f"{place}.{name}") for name, table in tables.items()}
+    if taken := [name for name in left if name in known]:
+        raise ValueError(f"{place}.{taken[0]}: needs another name: an agent has this one")
+    while left:
+        name = next((each for each, own in left.items() if left.keys().isdisjoint(own.names)), None)
+        if name is None:
+            raise ValueError(f"{place}: these would run themselves: {', '.join(left)}")
+        with _errors_of(f"{place}.{name}"):
+            own = left.pop(name)
+            known[name] = _workflow(name, own, known)
+            register(agent_tool(known[name], depth=own.depth, timeout=own.timeout))
+
+
+def _workflow(name: str, read: WorkflowSettings, known: Mapping[str, AnyAgent]) -> AnyAgent:
+    kinds = [kind for kind in ("sequence", "parallel", "loop") if getattr(read, kind)]
+    if len(kinds) != 1:
+        raise ValueError("needs one of sequence, parallel and loop")
+    if ("loop" in kinds) != (read.max_rounds is not None):
+        raise ValueError("max_rounds is required for a loop, and not allowed for others")
+    agents = [_named(each, known) for each in read.names]
     facts: Any = {"name": name, "description": read.description, "agents": agents}
-    if kind == "loop":
-        return LoopAgent(max_rounds=read.max_rounds or 0, **facts)
-    return ParallelAgent(**facts) if kind == "parallel" else SequentialAgent(**facts)
+    if read.max_rounds is not None:
+        return LoopAgent(max_rounds=read.max_rounds, **facts)
+    return ParallelAgent(**facts) if read.parallel else SequentialAgent(**facts)
 
 
-def _named(name: str, known: Mapping[str, AnyAgent], place: str) -> AnyAgent:
+def _named(name: str, known: Mapping[str, AnyAgent]) -> AnyAgent:
     if name not in known:
-        raise ValueError(f"{place}: there is no agent {name!r} in the settings.{did_you_mean(suggest(name, known))}")
+        raise ValueError(f"there is no agent {name!r} in the settings.{did_you_mean(suggest(name, known))}")
     return known[name]
+
+
+@contextmanager
+def _errors_of(place: str) -> Generator[str]:
+    """Adds the place of a table to its errors."""
+    try:
+        yield place
+    except (ValueError, TypeError, PegboardError) as error:
+        text = f"{error}"
+        raise ValueError(text if text.startswith(place) else f"{place}: {text}") from error
