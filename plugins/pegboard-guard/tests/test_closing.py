@@ -17,7 +17,7 @@ from pegboard import (
     tool,
 )
 from pegboard.testing import ScriptedModel
-from pegboard_guard import ComesAfter, Distinct, EndsTurn, NotAfter, OrderRules, Required
+from pegboard_guard import Distinct, EndsTurn, NotAfter, OrderRules, Required
 
 TURN = ReadonlyContext(session="s", invocation="i1")
 CONTEXTS = {"turn2": ReadonlyContext(session="s", invocation="i2"), "other": ReadonlyContext(session="o"), "": None}
@@ -195,11 +195,3 @@ async def test_outside_of_a_turn_nothing_ends():
     registry, guard = make_registry(EndsTurn("submit"))
     await registry.call("submit", {})
     assert await guard.pegboard_before_model(ReadonlyContext(), ModelRequest()) is None
-
-
-def test_rules_that_leave_no_way_are_refused():
-    """A tool that waits for what closes it."""
-    with pytest.raises(ValueError, match="mail waits for test, and may not be called any more once test ran"):
-        OrderRules(ComesAfter("mail", "test"), NotAfter("mail", "test"))
-    OrderRules(ComesAfter("mail", "test"), NotAfter("mail", "test", within="turn"))
-    OrderRules(ComesAfter("mail", "test"), NotAfter("mail", "submit"))

@@ -1,11 +1,10 @@
-"""Order of calls, and rules that contradict each other."""
+"""Order of calls."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from hypothesis import given, strategies as st
 
 from pegboard import (
     Deny,
@@ -260,96 +259,3 @@ def test_a_result_from_another_callback_counts_as_the_tools():
 def test_wrong_settings_are_refused(make, text):
     with pytest.raises(ValueError, match=text):
         make()
-
-
-@pytest.mark.parametrize(
-    ("rules", "text"),
-    [
-        ([ComesAfter("a", "b"), ComesAfter("b", "a")], "a waits for b, b waits for a"),
-        ([ComesBefore("a", "b"), ComesBefore("b", "a")], "b waits for a, a waits for b"),
-        (
-            [ComesAfter("a", "b"), ComesAfter("b", "c"), ComesAfter("c", "a")],
-            "a waits for b, b waits for c, c waits for a",
-        ),
-        ([ComesAfter("x", "a"), ComesAfter("a", "b"), ComesAfter("b", "a")], "a waits for b, b waits for a"),
-        ([ComesAfter("a_*", "b"), ComesAfter("b", "a_1")], "b waits for a_1, a_1 waits for b"),
-        ([ComesAfter("a_*", "b_*"), ComesAfter("b_*", "a_*")], "a_* waits for b_*, b_* waits for a_*"),
-        ([ComesAfter("*", "a"), ComesAfter("a", "b")], "a waits for b, b waits for a"),
-        ([ComesAfter("a", "b", within="turn"), ComesAfter("b", "a", within="session")], "a waits for b, b waits for a"),
-    ],
-)
-def test_a_cycle_of_rules_is_refused_and_shown(rules, text):
-    with pytest.raises(ValueError, match="contradict each other") as caught:
-        OrderRules(*rules)
-    assert text in str(caught.value)
-    assert str(caught.value).endswith("Take one of them out")
-
-
-@pytest.mark.parametrize(
-    "rule", [ComesAfter("a", "a"), ComesAfter("a_*", "a_*"), ComesAfter("a_1", "a_*"), ComesAfter("a", "*")]
-)
-def test_a_tool_that_waits_for_itself_is_refused(rule):
-    with pytest.raises(ValueError, match="those are the same tools"):
-        OrderRules(rule)
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [
-        [ComesAfter("a", "b"), ComesAfter("b", "c"), ComesAfter("a", "c")],
-        [ComesAfter("*", "log_in")],
-        [ComesAfter("deploy*", "test*"), ComesAfter("test_all", "build")],
-        [ComesAfter("a", "b_*"), ComesAfter("b_1", "a")],  # another b_ may come first
-        [ComesAfter("a_*", "a_1")],
-        [Exclusive(["a", "b"]), ComesAfter("b", "a")],  # in an earlier turn
-        [Exclusive(["a", "b"]), Required("a")],
-        [Exclusive(["a", "b"]), Required("a"), Required("b", within="session")],
-        [Exclusive(["a", "b"]), ComesAfter("b", ["a*"], within="turn"), ComesAfter("x", "ab")],
-    ],
-)
-def test_consistent_rules_are_accepted(rules):
-    OrderRules(*rules)
-
-
-@pytest.mark.parametrize(
-    ("rules", "text"),
-    [
-        ([Exclusive(["a", "b"]), ComesAfter("b", "a", within="turn")], "b needs b and a, but of a or b only one"),
-        ([Exclusive(["a", "c"]), ComesAfter("b", ["a", "c"], within="turn")], "b needs b, a and c, but of a or c"),
-        ([Exclusive(["a", "c"]), ComesAfter("c", "b", "turn"), ComesAfter("b", "a", "turn")], "c needs c, b and a"),
-        ([Exclusive(["a", "b"], within="session"), ComesAfter("b", "a")], "only one may be used in a session"),
-        ([Exclusive("a_*"), Required(["a_1", "a_2"])], "the turn needs a_1 and a_2, but of a_* only one"),
-        (
-            [Exclusive(["a", "b"]), Required("c"), Required("b"), ComesAfter("c", "a", "turn")],
-            "the turn needs c, b and a",
-        ),
-    ],
-)
-def test_what_an_exclusive_group_makes_impossible_is_refused(rules, text):
-    with pytest.raises(ValueError, match="contradict each other") as caught:
-        OrderRules(*rules)
-    assert text in str(caught.value)
-
-
-names = st.sampled_from("abcd")
-
-
-@given(st.lists(st.tuples(names, names).filter(lambda pair: pair[0] != pair[1]), max_size=8))
-def test_rules_are_refused_exactly_where_some_tool_could_never_be_called(pairs):
-    """Compared with what the trackers let through, called in any order until nothing new can be called."""
-    rules = [ComesAfter(one, other) for one, other in pairs]
-    trackers = [rule.tracker() for rule in rules]
-
-    called = set()
-    for _ in range(4):
-        for name in "abcd":
-            call = Call(name, ReadonlyContext(), 0.0)
-            if all(tracker.refusal(call) is None for tracker in trackers):
-                called.add(name)
-                for tracker in trackers:
-                    tracker.end(call, None, ToolResult())
-    if called == set("abcd"):
-        OrderRules(*rules)
-    else:
-        with pytest.raises(ValueError, match="contradict"):
-            OrderRules(*rules)

@@ -10,7 +10,8 @@ from pegboard_guard.counters import Counters
 from pegboard_guard.doom_loop import DoomLoop
 from pegboard_guard.guard import Guard
 from pegboard_guard.log import CallLog
-from pegboard_guard.order import ComesAfter, ComesBefore, Cooldown, Exclusive, OrderRules, Required
+from pegboard_guard.order import OrderRules
+from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required
 from pegboard_guard.rules import CallLimits, Limit
 from pegboard_guard.telling import TellRules
 

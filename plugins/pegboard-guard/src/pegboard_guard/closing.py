@@ -71,11 +71,6 @@ class ClosedTracker(Tracker):
     rule: NotAfter
     _values: Recent[Scope, _Closed] = field(factory=lambda: Recent[Scope, _Closed](_Closed), init=False)
 
-    @property
-    def label(self) -> str:
-        """The rule."""
-        return f"{self.rule}"
-
     def key(self, call: Call) -> Scope:
         """The turn or session, for a tool of the rule."""
         if not call.is_of(self.rule.names) and not call.is_of(self.rule.closing):
@@ -162,11 +157,6 @@ class DistinctTracker(Tracker):
         factory=lambda: Recent[Scope, Recent[str, "list[float]"]](lambda: Recent(list[float], MOST_CALLS)), init=False
     )
 
-    @property
-    def label(self) -> str:
-        """The rule."""
-        return f"{self.rule}"
-
     def key(self, call: Call) -> Scope:
         """The turn or session, for a tool of the rule."""
         if not call.is_of(self.rule.names):
@@ -246,11 +236,6 @@ class EndTracker(Tracker):
 
     rule: EndsTurn
     _values: Recent[Scope, list[str]] = field(factory=lambda: Recent[Scope, "list[str]"](list[str]), init=False)
-
-    @property
-    def label(self) -> str:
-        """The rule."""
-        return f"{self.rule}"
 
     def key(self, call: Call) -> Scope:
         """Nothing is shared."""

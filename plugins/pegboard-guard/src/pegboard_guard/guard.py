@@ -12,7 +12,8 @@ from pegboard.callbacks import maybe_await
 from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.doom_loop import ACTIONS, Action, DoomLoop
 from pegboard_guard.log import CallLog
-from pegboard_guard.order import ComesAfter, ComesBefore, Cooldown, Exclusive, OrderRules, Required, Rule
+from pegboard_guard.order import OrderRules, Rule
+from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required
 from pegboard_guard.rules import CallLimits, Limit
 from pegboard_guard.settings import flag, kind_of, one_of, read_table, read_tables
 from pegboard_guard.telling import TellRules

@@ -223,6 +223,7 @@ class Tracker:
     compares_arguments = False
     """Whether it needs the digest of a call's arguments."""
 
+    rule: Any
     _has_warned = False
     _values: Recent[Any, Any]
 
@@ -237,7 +238,7 @@ class Tracker:
     @property
     def label(self) -> str:
         """Identifies the rule, the same in every process."""
-        raise NotImplementedError
+        return f"{self.rule}"
 
     def key(self, call: Call, /) -> Scope:
         """The key of the state for a call; `None` if there is none."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from pegboard import ModelRequest
-from pegboard_guard.order import ComesBefore, Rule
+from pegboard_guard.order import Rule
+from pegboard_guard.ordering import ComesBefore
 from pegboard_guard.rules import Limit
 
 _HEAD: Final = "Rules for your calls of tools (* stands for any characters; a call that breaks a rule is denied):"
