@@ -416,12 +416,12 @@ def test_its_calls_are_asked_about_as_its_callers_are():
     asked = []
 
     def approver(request, _context):
-        asked.append((request.call.name, request.session))
+        asked.append((request.call.name, request.agent, request.to_text().split("\n")[1]))
         return Once()
 
     (result,) = call(registry_of(wipe, agent_tool(wiper())), approver=approver).results
     assert result.text == "wiped it"
-    assert [name for name, _ in asked] == ["wipe"]
+    assert asked == [("wipe", "main.helper", "asked by the agent main.helper")]
 
 
 def test_what_its_callers_batch_forbids_it_may_not_either():

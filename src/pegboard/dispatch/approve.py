@@ -314,6 +314,7 @@ class Asking(Asked):
             tool=tool,
             user=state.request.user,
             session=state.request.session,
+            agent=state.request.branch,
             **facts,
         )
 

@@ -297,6 +297,7 @@ def test_a_pending_call_has_every_fact_of_a_request_except_tool_and_metadata():
         presets={"a": 1},
         user="ann",
         session="s",
+        agent="helper",
     )
     assert facts - everything.to_json().keys() == {"tool", "metadata"}
 

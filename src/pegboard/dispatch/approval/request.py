@@ -186,6 +186,7 @@ class ApprovalRequest(JsonRecord):
         metadata: Facts for the user interface, from the tool.
         user: The user's id, or `None`.
         session: The conversation's id, or `None`.
+        agent: The agent that makes the call, where agents call agents: the context's `branch`; or `None`.
         id: Of the request; can't be guessed.
     """
 
@@ -205,6 +206,7 @@ class ApprovalRequest(JsonRecord):
     metadata: Mapping[str, Any] = field(factory=dict[str, Any], repr=False, metadata=json_key(""))
     user: str | None = None
     session: str | None = None
+    agent: str | None = None
     id: str = field(factory=new_id)
 
     @property
@@ -228,6 +230,7 @@ class ApprovalRequest(JsonRecord):
             head = f"{visible(self.tool.spec.title, again=True)} ({head})"
         lines = [
             (": " if self.hint else "", self.hint),
+            ("\nasked by the agent ", self.agent or ""),
             ("\nbrought by ", "" if self.tool is None else _source(self.tool)),
             ("\npermission: ", self.permission),
             *(("\nfor: ", pattern) for pattern in self.patterns),
