@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from attrs import frozen
 
 from json_page import faults
 from pegboard import Injected, Model, ModelError, ModelRequest, TextContent, ToolCall, ToolContext, tool
 from pegboard.messages import Message, ModelResponse
+from pegboard.schema.converter import JsonRecord
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +40,33 @@ def test_the_answer_goes_to_standard_output_and_calls_to_standard_error(chat, mo
     assert (code, out) == (0, "Let me look.\nTake an umbrella.\n")
     assert err.splitlines() == ['-> weather {"city":"Oslo"}', "<- weather: Oslo: rain"]
     assert models[0].requests[0].messages[0].text == "What is it like?"
+
+
+@frozen
+class Inner(JsonRecord):
+    """As the `AgentEvent` of pegboard-agents."""
+
+    agent: str
+    event: object
+
+
+def test_calls_of_agents_are_shown_with_their_names(chat, registry):
+    @tool
+    async def ask(context: ToolContext) -> str:
+        """Runs an agent."""
+        calls = [ToolCall("weather", {"city": "Oslo"})]
+        await registry.dispatch(calls, listener=lambda event: context.emit(Inner("all", Inner("helper", event))))
+        return "Rain."
+
+    registry.register(ask)
+    _, out, err = chat([ToolCall("ask", {}), "Take an umbrella."], "Well?")
+    assert out == "Take an umbrella.\n"
+    assert err.splitlines() == [
+        "-> ask {}",
+        'all helper -> weather {"city":"Oslo"}',
+        "all helper <- weather: Oslo: rain",
+        "<- ask: Rain.",
+    ]
 
 
 def test_the_model_gets_its_name_the_instructions_and_the_tools(chat, models):

@@ -1,5 +1,7 @@
 """`ChatRenderer`: streams the answer to standard output, and calls, results and retries to standard error.
 
+Calls of agents are shown, too, their answers aren't.
+
 While a question is open in the terminal, results of other calls are held back.
 """
 
@@ -20,7 +22,7 @@ from pegboard.cli import (
     stderr_screen,
     write_unbuffered,
 )
-from pegboard.events import AnswerDelta, Answered, CallEnded, CallPending, ModelRetried, RoundStarted
+from pegboard.events import AnswerDelta, Answered, CallEnded, CallPending, CallUpdated, ModelRetried, RoundStarted
 from pegboard.json import json_text
 from pegboard.messages import TextDelta
 from pegboard.text import visible
@@ -63,18 +65,25 @@ class ChatRenderer:
             self.end()
         elif isinstance(event, ModelRetried):
             self._remark(f"the model is unavailable ({event.cause}); retrying in {event.pause:.1f} s", "yellow")
-        elif isinstance(event, CallPending):
+        elif not self._show_call(event):
+            show_progress(self.status, event)
+
+    def _show_call(self, event: Any, by: str = "") -> bool:
+        """Shows the begin or the end of a call, or of one by an agent that a call runs; returns whether it is one."""
+        if isinstance(event, CallPending):
             arguments: Any = event.arguments
             text = arguments if isinstance(arguments, str) else str(json_text(dict(arguments)))
-            self._remark(f"-> {event.name} {_cut(text)}", "bold")
+            self._remark(f"{by}-> {event.name} {_cut(text)}", "dim" if by else "bold")
         elif isinstance(event, CallEnded):
             kinds = ", ".join(f"[{item.type}]" for item in event.result.content) or "nothing"
             style = "red" if event.result.is_error else "dim"
-            self._remark(
-                f"<- {event.name}: {_cut(event.result.text or kinds)}", style, image_escapes(event.result, self.screen)
-            )
+            text, images = _cut(event.result.text or kinds), "" if by else image_escapes(event.result, self.screen)
+            self._remark(f"{by}<- {event.name}: {text}", style, images)
         else:
-            show_progress(self.status, event)
+            inner = event.content if isinstance(event, CallUpdated) else event
+            agent = getattr(inner, "agent", None)  # of pegboard-agents, which needn't be installed
+            return isinstance(agent, str) and self._show_call(getattr(inner, "event", None), f"{by}{agent} ")
+        return True
 
     def end(self) -> None:
         """Ends the answer's line, and shows what was held back."""
