@@ -30,7 +30,7 @@ from pegboard.approval import ask_later
 from pegboard.errors import FatalToolError
 from pegboard.messages import TextPart
 from pegboard.testing import ScriptedModel
-from pegboard_agents import Agent, AgentEvent, LoopAgent, agent_tool, background_tools, exit_loop
+from pegboard_agents import Agent, AgentEvent, LoopAgent, ParallelAgent, agent_tool, background_tools, exit_loop
 
 CONTEXT = ReadonlyContext(user="u", session="s", state={"colour": "red", "_secret": 1})
 PATIENCE = 60  # seconds; only a broken test waits so long
@@ -495,6 +495,26 @@ def test_an_object_with_run_begins_anew_with_the_message():
     assert (results(outcome)[-1], requests) == ("helper has ended:\nDone.", ["Do it", "Other."])
 
 
+def test_a_workflow_begins_anew_with_the_message_also_if_it_is_interrupted():
+    begun = asyncio.Event()
+
+    async def never(_request):
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def interrupt(request):
+        await begun.wait()
+        return to("send_agent_input", message="Stop.", interrupt=True)(request)
+
+    one, two = a("one", "A.", "B.", "C."), a("two", never, "BB.", "CC.")
+    team = ParallelAgent(name="team", agents=[one, two])
+    send = to("send_agent_input", message="Again.")
+    outcome = run(registry_of(team), spawn("team"), interrupt, WAIT, send, WAIT, "Fine.")
+    ends = [text for text in results(outcome) if "has ended" in text]
+    assert ends == [f"team has ended:\n[one]\n{each}.\n\n[two]\n{each * 2}." for each in "BC"]
+    assert [[m.text for m in request.messages] for request in two.model.requests] == [["Stop."], ["Again."]]
+
+
 @pytest.mark.parametrize("steps", range(0, 60, 5))
 def test_no_message_is_lost_whenever_it_is_sent(steps):
     async def after(request):
@@ -831,6 +851,21 @@ def test_closing_ends_an_agent_that_works_and_closing_again_changes_nothing():
     ended, texts = asyncio.run(main())
     assert (ended, texts[1]) == (["Do it"], "helper failed:\nIt was ended, as close_agent was called.")
     assert texts[1] == texts[2]
+
+
+def test_closing_one_ends_those_that_it_has_started_also_if_they_are_kept():
+    async def main():
+        inner = Waits()
+        outer = a("outer", spawn("helper"), inner.step)
+        registry = registry_of(outer, inner, keep=True, most=2)
+        closing = to("close_agent")
+        outcome = await turn(registry, spawn("outer"), WAIT, [spawn("helper")] * 2, closing, "Fine.")
+        return list(inner.ended), results(outcome)
+
+    ended, texts = asyncio.run(main())
+    assert ended == ["Do it"]
+    assert texts[1] == "outer has ended:\nBye."
+    assert "which is the limit (helper)" in texts[3]
 
 
 @pytest.mark.parametrize("steps", range(0, 60, 5))

@@ -81,7 +81,7 @@ def joining_tool(agent: AnyAgent, model: Model | None) -> Tool:
     async def call(_arguments: Any, context: ToolContext) -> Any:
         return await runner.call(context, None)
 
-    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    schema: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
     name, description = f"run_{agent.name}"[:64], agent.description
     return Tool.from_schema(name, schema, call, description=description, read_only=True, timeout=SECONDS)
 

@@ -158,8 +158,10 @@ class BackgroundAgent:
         call = ToolContext(context.request, context.call_id, context.tool, {}, context.services)
         call.offered = context.offered
         options: dict[str, Any] = {"ask_until": self._ask_until}
-        if isinstance(self.agent, Agent):
+        own: dict[str, Any] = {}
+        if isinstance(self.agent, Agent):  # the turns in a workflow aren't its own
             options |= {"steering": self._take_inbox, "on_steering": "finish"}
+            own["on_turn"] = self._set_turn
         run = AgentRun(
             agent=self.agent,
             call=call,
@@ -171,7 +173,7 @@ class BackgroundAgent:
             stored=stored,
             answer=answer,
             options=options,
-            on_turn=self._set_turn,
+            **own,
         )
         unread, waits, status = tuple(self.inbox), self.waits, self.status
         run = self._next(run) if request is None and stored is None else run

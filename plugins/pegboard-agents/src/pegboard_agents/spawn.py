@@ -140,7 +140,8 @@ class _Background:
             _tool(
                 "close_agent",
                 "End an agent",
-                "End an agent that you started. Returns its last answer, or what it has written so far.",
+                "End an agent that you started, with all agents that it has started. Returns its last answer, or what "
+                "it has written so far.",
                 {"id": _ID},
                 ["id"],
                 self.close,
@@ -204,13 +205,20 @@ class _Background:
     async def close(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Ends an agent."""
         record = self._find(context, arguments["id"])
-        if record.status != "ended":
-            record.stop("close_agent was called")
-            with context.unlocked():
-                await record.ended(GRACE_SECONDS + 1)
+        ending = [each for each in (record, *self._started_by(record)) if each.status != "ended"]
+        for each in ending:
+            each.stop("close_agent was called")
+        with context.unlocked():
+            await asyncio.gather(*(each.ended(GRACE_SECONDS + 1) for each in ending))
         _take_report(context, record)
         self._store(context, record)
         return _result(record.report, [record])
+
+    def _started_by(self, record: BackgroundAgent) -> list[BackgroundAgent]:
+        """The agents that an agent has started, with those that they have started."""
+        own = (record.owner[0], record.session)
+        started = [each for each in list(self._known.values()) if each.owner == own]
+        return [each for one in started for each in (one, *self._started_by(one))]
 
     # Questions to the user -----------------------------------------------------------------------------------------
 
@@ -263,7 +271,8 @@ class _Background:
         busy = [each.id for each in known if each.status != "ended" and each.top == record.top]
         if len({*busy} - {record.id}) >= self.most:
             text = f"{record.agent.name} was not run: {self.most} agents are working or waiting, which is the limit"
-            raise ToolError(f"{text} ({', '.join(busy)}). Wait for one, or close one.")
+            own = ", ".join(each.id for each in known if each.id in busy and _owns(context, each))
+            raise ToolError(f"{text} ({own or 'none of them is yours'}). Wait for one, or close one.")
         registry = context.service(ToolRegistry) if context.provides(ToolRegistry) else None
         if registry is not None and registry not in self._watched:
             self._watched.add(registry)
