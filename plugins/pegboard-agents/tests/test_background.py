@@ -30,7 +30,17 @@ from pegboard.approval import ask_later
 from pegboard.errors import FatalToolError
 from pegboard.messages import TextPart
 from pegboard.testing import ScriptedModel
-from pegboard_agents import Agent, AgentEvent, LoopAgent, ParallelAgent, agent_tool, background_tools, exit_loop
+from pegboard_agents import (
+    Agent,
+    AgentEvent,
+    LoopAgent,
+    ParallelAgent,
+    agent_tool,
+    background_tools,
+    exit_loop,
+    run_agents,
+    transfer_tool,
+)
 
 CONTEXT = ReadonlyContext(user="u", session="s", state={"colour": "red", "_secret": 1})
 PATIENCE = 60  # seconds; only a broken test waits so long
@@ -661,6 +671,25 @@ def test_agents_of_an_agent_end_with_its_turn():
 
     ended, outcome = asyncio.run(main())
     assert (ended, results(outcome)[-1]) == (["Do it"], "outer has ended:\nBye.")
+
+
+def test_one_works_on_when_the_conversation_is_handed_over():
+    async def main():
+        helper = Waits()
+
+        async def hand_over(_request):
+            await helper.begun.wait()
+            return ToolCall("transfer_to_agent", {"agent_name": "boss"})
+
+        def let_go(request):
+            helper.end.set()
+            return WAIT(request)
+
+        team = [a("clerk", spawn(), hand_over), a("boss", let_go, "Fine.")]
+        registry = registry_of(helper, tools=(transfer_tool(team),))
+        return await run_agents(team, "go", CONTEXT, registry=registry)
+
+    assert results(asyncio.run(main()).turn)[-1] == "helper has ended:\nDone: Do it"
 
 
 # Questions to the user -----------------------------------------------------------------------------------------------

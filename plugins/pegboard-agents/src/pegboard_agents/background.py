@@ -61,7 +61,7 @@ class BackgroundAgent:
         seconds: How long it may work at a time.
         status: Whether it works, waits for a person, or has ended.
         turn: The id of its caller's turn, with which it ends unless it is kept; `None`: no turn.
-        is_left: Whether that turn was suspended, and its session may abandon it.
+        is_left: Whether that turn was suspended or handed over, and its session may abandon it.
         top: The user and the session at the top, or the turn if there is no session.
         messages: Its conversation.
         answer: Its last answer, or why there is none.

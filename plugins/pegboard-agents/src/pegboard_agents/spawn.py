@@ -284,8 +284,9 @@ class _Background:
                 self._known.pop(id_, None)
 
     async def _begin_turn(self, context: ReadonlyContext) -> None:
-        """Ends the agents of a suspended turn that the session has abandoned: a new turn begins."""
-        await self._end([each for each in list(self._known.values()) if each.is_left and _owns(context, each)])
+        """Ends the agents of a turn that the session hasn't continued: another turn begins."""
+        left = [each for each in list(self._known.values()) if each.is_left and each.turn != context.invocation]
+        await self._end([each for each in left if _owns(context, each)])
 
     async def _end_turn(self, context: ReadonlyContext, outcome: TurnOutcome) -> None:
         """Ends the agents of a turn that aren't kept; nobody is asked by the others any more."""
@@ -293,7 +294,7 @@ class _Background:
         mine = [each for each in of_turn if each.owner == (context.user, context.session)]
         for each in mine:
             each.postpone()
-            each.is_left = outcome.ended in ("suspended", "pending")
+            each.is_left = outcome.ended in ("suspended", "pending", "transferred")
         await self._end([each for each in mine if not each.is_left])
 
     async def _end(self, agents: Sequence[BackgroundAgent]) -> None:
