@@ -198,6 +198,11 @@ def test_agents_of_one_run_share_the_turn_of_the_user():
     assert (len(seen), len(set(seen)), seen[0] is None) == (3, 1, False)
 
 
+def test_a_workflow_gives_no_output_of_a_type():
+    with pytest.raises(ValueError, match="'all' isn't an Agent: it answers with a text"):
+        run([SequentialAgent(name="all", agents=agents(one=[]))], output_type=int)
+
+
 def test_what_is_no_agent_is_refused():
     with pytest.raises(TypeError, match="isn't an agent"):
         run(["clerk"])

@@ -153,7 +153,8 @@ async def run_agents(  # noqa: PLR0913  all but three by name
         The last agent, and its turn, whose `detail` tells if the limit of handovers was reached.
 
     Raises:
-        ValueError: No agents, two of one name, one without a model, or a handover to an unknown agent.
+        ValueError: No agents, two of one name, one without a model, a handover to an unknown agent, or an `output_type`
+            of a workflow or an object.
         TypeError: One isn't an agent.
         Exception: As `run_turn`.
     """
@@ -208,6 +209,8 @@ async def _turn(  # noqa: PLR0913, PLR0917  what a turn is made of
         invocation=context.invocation or before.invocation,  # one turn for the user
     )
     if not isinstance(agent, Agent):
+        if options.get("output_type") is not None:
+            raise ValueError(f"{agent.name!r} isn't an Agent: it answers with a text, not with an output_type")
         joining = joining_tool(agent, model)
         how = {name: options[name] for name in ("where", "active", "on_toolset_error") if name in options}
         tools = (await registry.resolve(context, **how)).with_tools(joining)
