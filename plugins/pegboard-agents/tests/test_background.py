@@ -765,6 +765,21 @@ def test_of_several_questions_one_comes_after_the_other_and_answers_are_kept():
     assert results(made.resume(outcome, Once()))[-1] == "helper has ended:\nBoth wiped."
 
 
+def test_two_calls_that_wait_for_an_agent_ask_its_question_once():
+    made = Processes(
+        [WIPE, ToolCall("wipe", {"place": "cellar"})], "Wiped.", main=[spawn(), lambda r: [WAIT(r)] * 2, "Fine."]
+    )
+    outcome = made.start()
+    assert len(outcome.pending) == 1
+    outcome = made.resume(outcome, Once())
+    assert len(outcome.pending) == 1
+    outcome = made.resume(outcome, Once())
+    assert results(outcome)[1:] == [
+        "helper has ended:\nWiped.",
+        "helper waits for the user: helper asks for permission wipe, to call wipe",
+    ]
+
+
 def test_waiting_for_any_reports_a_question_and_asks_it_only_if_none_has_ended():
     registry = registry_of(a("asks", WIPE, "Wiped."), a("fast", "Fast."))
     both = [spawn("asks"), spawn("fast")]

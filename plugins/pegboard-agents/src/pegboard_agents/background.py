@@ -67,6 +67,7 @@ class BackgroundAgent:
         answer: Its last answer, or why there is none.
         failed: Whether that is an error.
         waits: What it waits for, or `None`.
+        asked_by: The message and the call that were suspended last for what it waits for.
         inbox: Messages for it that it hasn't read.
         operation: The id of the operation that it runs as, until its result was reported; or `None`.
         fatal: The error by which one of its tools ended the turn, until a call has raised it; or `None`.
@@ -88,6 +89,7 @@ class BackgroundAgent:
     answer: str = ""
     failed: bool = False
     waits: Suspension | None = None
+    asked_by: tuple[str | None, str] = (None, "")
     inbox: deque[Message] = field(factory=deque[Message])
     operation: str | None = None
     fatal: FatalToolError | None = None

@@ -194,7 +194,7 @@ class _Background:
             fatal, each.fatal = each.fatal, None
             if fatal is not None:
                 raise fatal
-        asks = next((each for each in records if each.waits is not None), None)
+        asks = next((each for each in records if each.waits is not None and not _is_asked(context, each)), None)
         has_ended = any(each.status == "ended" for each in records)
         if asks is not None and not (wants_any and has_ended):
             self._suspend(context, asks, records)
@@ -228,7 +228,7 @@ class _Background:
         assert waits is not None
         agents = {each.id: each.to_stored().to_json() for each in records}
         stored = {"agents": agents, "asks": asks.id, "key": waits.key}
-        hint = f"{asks.id}: {waits.hint}"
+        hint, asks.asked_by = f"{asks.id}: {waits.hint}", (context.message, context.call_id)
         context.suspend(hint, waits.payload, stored=stored, request=waits.request)
 
     def _stored(self, context: ToolContext) -> Mapping[str, Any]:
@@ -374,6 +374,12 @@ async def _wait_for(records: Sequence[BackgroundAgent], seconds: float, *, wants
             return
         changes = [asyncio.wrap_future(changed) for _, changed in working]
         await asyncio.wait(changes, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _is_asked(context: ToolContext, record: BackgroundAgent) -> bool:
+    """Whether another call of the same message asks the question of an agent."""
+    message, call = record.asked_by
+    return message is not None and message == context.message and call != context.call_id
 
 
 def _take_report(context: ToolContext, record: BackgroundAgent) -> None:
