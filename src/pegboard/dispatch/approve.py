@@ -238,9 +238,8 @@ class Asking(Asked):
         """Reads the grants of a store that is async."""
         runtime = self.state.runtime
         if runtime.awaits_grants:
-            self._granted = await maybe_await(
-                runtime.grants.rules(session_key(self.state.request), tool_key(self.tool))
-            )
+            rules = runtime.grants.rules(session_key(self.state.request), tool_key(self.tool))
+            self._granted = await maybe_await(rules)
 
     def _judge_call(self) -> tuple[Evaluation, ApprovalRequest | None]:
         """The rules' evaluation of the call, and the request if the user has to be asked; changes nothing.
@@ -248,12 +247,8 @@ class Asking(Asked):
         Raises:
             RefusedError: `denied`.
         """
-        arguments, context, granted, permissions = (
-            self.state.arguments,
-            self.state.request,
-            self.grants(),
-            self.permissions,
-        )
+        arguments, context = self.state.arguments, self.state.request
+        granted, permissions = self.grants(), self.permissions
         policy = policy_of(permissions, self.tool)
         evaluation = policy.evaluation(arguments, context, granted)
         decision = policy.decide(arguments, context, granted, evaluation)

@@ -156,10 +156,6 @@ class _Entry:
         """The session that it belongs to, with those of the agents that are called in it."""
         return session_key(self.context.request)
 
-    def is_beside(self, other: _Entry) -> bool:
-        """Whether it is of the same session, and not only of an agent that is called in it."""
-        return (self.context.user, self.context.session) == (other.context.user, other.context.session)
-
     def failed(self, error: BaseException) -> CallError:
         """The denial if asking failed; logs the error, unless the approver has refused in its own words."""
         if isinstance(error, RefusedError):
@@ -303,7 +299,8 @@ class ApprovalQueue:
             settled = [other for other in others if await other.is_covered() and self._settle(other, Once())]
         elif isinstance(answer, Reject):
             along = Reject(answer.feedback, rejected_with=entry.request.call.name)
-            settled = [other for other in others if other.is_beside(entry) and self._settle(other, along)]
+            own = entry.context.session  # not those of agents
+            settled = [each for each in others if each.context.session == own and self._settle(each, along)]
         else:
             return
         for other in settled:

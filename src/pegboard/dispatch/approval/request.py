@@ -243,13 +243,12 @@ class ApprovalRequest(JsonRecord):
         if self.payload is not None:
             body.append(_pretty(self.payload))
         if self.preview is not None:
-            body += [
-                part for part in (self.preview.summary, self.preview.details) if part and part not in self.patterns
-            ]
+            shown = self.preview.summary, self.preview.details
+            body += [part for part in shown if part and part not in self.patterns]
         if self.metadata:
             body.append(_pretty(self._metadata()))
-        shown = "".join(label + visible(text) for label, text in lines if text)
-        return "\n".join([head + shown, *(f"  {line}" for part in body for line in part.split("\n"))])
+        facts = "".join(label + visible(text) for label, text in lines if text)
+        return "\n".join([head + facts, *(f"  {line}" for part in body for line in part.split("\n"))])
 
     def _exactly(self) -> str:
         """What "always" allows, in words for `Evaluation.exact`."""
