@@ -4,16 +4,19 @@ import io
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
+import click
 import pytest
 
 from installed import install, write
 from json_page import faults
+from pegboard.cli import Options
 from pegboard.cli.main import main
+from pegboard.cli.output import report_error
 from pegboard.testing import discover
-
-pytestmark = pytest.mark.slow  # each command looks for all installed plugins
+from pegboard_lock import LockPlugin
 
 FUNCTIONS = """
 def double(n: int) -> int:
@@ -27,16 +30,9 @@ def half(n: int) -> int:
 """
 
 
-@pytest.fixture(scope="session")
-def others():
-    """The other installed plugins, which these tests don't need."""
-    return ",".join(found.name for found in discover().entries if found.name != "lock")
-
-
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys, others):
-    """Runs `registry` with the functions of a file in a project; returns the code, standard output and error."""
-    monkeypatch.setenv("PEGBOARD_BLOCK", others)
+def project(tmp_path, monkeypatch):
+    """A project with a file of functions, and folders of the user's own."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for kind in ("CONFIG", "CACHE", "STATE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
@@ -44,18 +40,39 @@ def run(tmp_path, monkeypatch, capsys, others):
     write(project / "pegboard.toml")
     write(project / "fns.py", FUNCTIONS)
     monkeypatch.chdir(project)
+    return project
 
-    def run(command, *words):
-        path = [*sys.path]
-        try:
-            code = main([command, "--functions", "fns.py", *words])
-        finally:
-            sys.path[:] = path
-            sys.modules.pop("pegboard_functions_fns", None)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
 
-    return run
+@pytest.fixture
+def run(project, monkeypatch, capsys):
+    """Runs a command of the plugin without the other plugins; returns the code, standard output and error."""
+    monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
+    group = click.Group()
+    LockPlugin().pegboard_register_commands(group)
+    return partial(_run, capsys, lambda words: group.main(words, obj=Options(), standalone_mode=False))
+
+
+@pytest.fixture
+def run_whole(project, monkeypatch, capsys):
+    """Runs `registry`, with this plugin and those that a test installs."""
+    others = (found.name for found in discover().entries if found.name != "lock")
+    monkeypatch.setenv("PEGBOARD_BLOCK", ",".join(others))
+    return partial(_run, capsys, main)
+
+
+def _run(capsys, command, name, *words):
+    path = [*sys.path]
+    try:
+        code = command([name, "--functions", "fns.py", *words])
+    except (EOFError, click.Abort):
+        code = 130
+    except Exception as error:  # noqa: BLE001  as `registry` does
+        code = report_error(error, Options())
+    finally:
+        sys.path[:] = path
+        sys.modules.pop("pegboard_functions_fns", None)
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
 
 
 def _change(old, new):
@@ -80,6 +97,7 @@ def test_what_was_locked_is_verified(run):
     assert run("verify") == (0, "", "2 tools as locked\n")
     assert run("verify", "--json") == (0, '{"drift":[]}\n', "")
     assert run("diff") == (0, "", "2 tools as locked\n")
+    assert run("verify", "--live") == (0, "", "2 tools as locked\n")
 
 
 def test_drift_is_shown_with_its_class_and_exits_with_1(run):
@@ -198,7 +216,9 @@ def test_a_changed_lock_isnt_trusted_until_it_is_accepted(run, tmp_path):
     assert run("verify")[2] == "2 tools as locked\n"
 
 
-def test_a_drifted_function_isnt_called(run):
+@pytest.mark.slow  # each command looks for all installed plugins
+def test_a_drifted_function_isnt_called(run_whole):
+    run = run_whole
     run("lock")
     assert run("call", "double", "n=2")[1] == "4\n"
     _change("Double", "Twice")
@@ -217,7 +237,9 @@ def pegboard_register_transforms(register):
 """
 
 
-def test_tools_are_locked_and_verified_as_a_plugin_transforms_them(run, tmp_path, monkeypatch):
+@pytest.mark.slow  # likewise
+def test_tools_are_locked_and_verified_as_a_plugin_transforms_them(run_whole, tmp_path, monkeypatch):
+    run = run_whole
     write(tmp_path / "site" / "short_tools.py", TRANSFORMING)
     install(tmp_path / "site", "pegboard-short", "1.0", "[pegboard]\nshort = short_tools\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
