@@ -9,7 +9,7 @@ import pytest
 
 from installed import install, write
 from pegboard import Origin, Tool, tool, tool_of
-from pegboard_lock import CodeDigests
+from pegboard_lock import CodeDigests, code as code_module
 from pegboard_lock.code import change_of_code, joined_code
 
 SETTLED = 1_600_000_000
@@ -121,6 +121,28 @@ def test_files_are_looked_at_once_a_second_and_read_when_their_stamp_changes(sit
     assert digests.entry("demo") == before
     now[0] = 1.0
     assert digests.entry("demo") != before
+
+
+@pytest.mark.parametrize("editable", [False, True])
+def test_files_are_listed_again_only_when_their_record_or_a_folder_has_changed(site, tmp_path, monkeypatch, editable):
+    folder, now = _installed(site, record="demo-1.0.dist-info/RECORD,,\n", editable=editable), [0.0]
+    digests = CodeDigests(tmp_path, clock=lambda: now[0])
+    seen = [digests.entry("demo")]
+    with monkeypatch.context() as patched:
+        patched.setattr(code_module, "_files_of_distribution", lambda _: pytest.fail("listed again"))
+        now[0] = 1.0
+        assert digests.entry("demo") == seen[0]
+        write(site / "demo_tools" / "__init__.py", "A = 22\n")
+        now[0] = 2.0
+        seen.append(digests.entry("demo"))
+    write(site / "demo_tools" / "more.py", "B = 1\n")
+    if not editable:
+        record = folder / "RECORD"
+        record.write_text(f"{record.read_text()}demo_tools/more.py,,\n")
+    now[0] = 3.0
+    seen.append(digests.entry("demo"))
+    assert len({entry["code"] for entry in seen}) == 3
+    assert seen[-1] == CodeDigests(tmp_path).entry("demo")
 
 
 def test_digests_are_kept_for_other_processes_by_the_files_stamps(site, tmp_path):

@@ -7,13 +7,12 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from pegboard import Tool
 from pegboard.files import read_private, user_folder, write_private
@@ -41,17 +40,22 @@ _CACHE: Final = "lock-code.json"
 
 @frozen
 class _Files:
-    """The files of a distribution: (name, path), sorted; `version`, and the wheel tag of compiled ones."""
+    """The files of a distribution: (name, path), sorted; `version`, and the wheel tag of compiled ones.
+
+    While the paths in `watched` stay as they are, the list does, too.
+    """
 
     named: tuple[tuple[str, str], ...]
     version: str | None = None
     tag: str = ""
+    watched: tuple[str, ...] = ()
 
 
 @define
 class _Known:
     examined_at: float
     files: _Files | None
+    listing: str  # the stamps of what is watched, or `""`
     stamp: str
     code: Code
 
@@ -102,11 +106,13 @@ class CodeDigests:
         now, known = self.clock(), self._known.get(name)
         if known is not None and now < known.examined_at + _SECONDS:
             return known
-        files = find()
+        is_listed = known is not None and known.listing and known.listing == _listing(known.files)
+        files = known.files if known is not None and is_listed else find()
         stamp, latest = ("", 0) if files is None else _stamp(files)
         if known is None or known.stamp != stamp or not stamp:
-            known = self._known[name] = _Known(now, files, stamp, self._code(name, files, stamp, latest))
-        known.examined_at = now
+            known = _Known(now, files, "", stamp, self._code(name, files, stamp, latest))
+        known.examined_at, known.files, known.listing = now, files, _listing(files)
+        self._known[name] = known
         return known
 
     def _files_of(self, name: str) -> _Files | None:
@@ -147,12 +153,20 @@ def _file_of(tool: Tool) -> Path | None:
 def _files_at(places: Iterable[str]) -> _Files | None:
     """The files at these places, and below those that are folders, named from the last part of each on."""
     named: list[tuple[str, str]] = []
+    watched: list[str] = []
     for place in map(Path, places):
-        found = _below(place) if place.is_dir() else [place] if place.is_file() else []
-        named += islice(((each.relative_to(place.parent).as_posix(), str(each)) for each in found), _MOST_FILES + 1)
-        if len(named) > _MOST_FILES:
-            return None
-    return _Files(tuple(sorted(named))) if named else None
+        if not place.is_dir():
+            watched.append(str(place.parent))
+            named += [(place.name, str(place))] if place.is_file() else []
+            continue
+        for folder, folders, files in os.walk(place):
+            folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+            watched.append(folder)
+            paths = (Path(folder, name) for name in files if not name.startswith("."))
+            named += ((path.relative_to(place.parent).as_posix(), str(path)) for path in paths)
+            if len(named) > _MOST_FILES:
+                return None
+    return _Files(tuple(sorted(named)), watched=tuple(watched)) if named else None
 
 
 def change_of_code(locked: Any, now: Code) -> str | None:
@@ -185,13 +199,15 @@ def _files_of_distribution(name: str) -> _Files | None:
     try:
         found = distribution(name)
         version = str(found.version)
-        files, tag = (_sources(found), "editable") if _is_editable(found) else (_installed(found), _tag(found))
+        if _is_editable(found):
+            files, tag = _sources(found), "editable"
+        else:
+            files, tag = _installed(found), _tag(found)
     except (PackageNotFoundError, OSError, ValueError, UnicodeError):
         return None
-    if files is None:
+    if files is None or len(files.named) > _MOST_FILES:
         return _Files((), version)
-    named = tuple(sorted(files))
-    return _Files(named if len(named) <= _MOST_FILES else (), version, tag)
+    return evolve(files, version=version, tag=tag)
 
 
 def _is_editable(found: Distribution) -> bool:
@@ -204,12 +220,13 @@ def _is_editable(found: Distribution) -> bool:
         return True
 
 
-def _installed(found: Distribution) -> list[tuple[str, str]] | None:
+def _installed(found: Distribution) -> _Files | None:
     """The files in RECORD that belong to the distribution itself; `None` without one."""
     record = found.read_text("RECORD")  # read here, as `files` leaves out what is missing, by version of the finder
     if not record:
         return None
     own: list[tuple[str, str]] = []
+    watched = ""
     for row in csv.reader(record.splitlines()):
         file = PurePosixPath(row[0]) if row else PurePosixPath()
         parts = file.parts
@@ -218,7 +235,9 @@ def _installed(found: Distribution) -> list[tuple[str, str]] | None:
             continue  # scripts and data elsewhere, and compiled code
         if not (is_metadata and (parts[1] in _NOT_OWN or parts[1] == "WHEEL")):
             own.append((file.as_posix(), str(found.locate_file(str(file)))))
-    return own
+        elif parts[1] == "RECORD":
+            watched = str(found.locate_file(str(file)))
+    return _Files(tuple(sorted(own)), watched=(watched,) if watched else ())
 
 
 def _tag(found: Distribution) -> str:
@@ -226,7 +245,7 @@ def _tag(found: Distribution) -> str:
     return ".".join(sorted(line.partition(":")[2].strip() for line in lines if line.startswith("Tag:"))) or "unknown"
 
 
-def _sources(found: Distribution) -> list[tuple[str, str]] | None:
+def _sources(found: Distribution) -> _Files | None:
     """The files of the packages that the plugins of an editable install are in."""
     own = set[str]()
     for module in {point.module for point in found.entry_points if point.group == "pegboard"}:
@@ -234,8 +253,7 @@ def _sources(found: Distribution) -> list[tuple[str, str]] | None:
         if place is None:
             return None
         own.add(str(place))
-    found = _files_at(own)
-    return None if found is None else [*found.named]
+    return _files_at(own)
 
 
 def _place(module: str) -> Path | None:
@@ -255,10 +273,18 @@ def _place(module: str) -> Path | None:
     return Path(spec.origin) if spec.submodule_search_locations is None else Path(spec.origin).parent
 
 
-def _below(place: Path) -> Iterator[Path]:
-    for folder, folders, files in os.walk(place):
-        folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
-        yield from (Path(folder, name) for name in sorted(files) if not name.startswith("."))
+def _listing(files: _Files | None) -> str:
+    """The stamps of what is watched; `""` if that can't be read, or changed just now."""
+    stamps: list[str] = []
+    try:
+        for path in () if files is None else files.watched:
+            facts = os.stat(path)  # noqa: PTH116  as below
+            if facts.st_mtime_ns > time.time_ns() - _SETTLED_NS:
+                return ""
+            stamps.append(f"{path}:{facts.st_mtime_ns}:{facts.st_ino}")
+    except OSError:
+        return ""
+    return "\n".join(stamps)
 
 
 def _stamp(files: _Files) -> tuple[str, int]:
