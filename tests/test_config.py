@@ -91,8 +91,10 @@ def test_an_untrusted_project_narrows(user, project):
     assert config.rename == {}
     assert config.prefix == {"p": "u_"}
     assert [ignored.key for ignored in config.ignored] == ["rename.t", "prefix.q"]
+    assert (config.files, config.narrowing) == ((str(user), str(project)), (str(project),))
     trust(project)
     trusted = load_config(project=project)
+    assert trusted.narrowing == ()
     assert (trusted.block, trusted.project_block) == (("a", "b"), ())
     assert (trusted.rename, trusted.prefix) == ({"t": "u"}, {"p": "u_", "q": "v_"})
 

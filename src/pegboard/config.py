@@ -111,6 +111,7 @@ class Config:
             offered without it.
         autoload: Whether installed plugins are loaded at all.
         files: The files that were read, in order.
+        narrowing: Those of them that aren't trusted.
         looked_at: Every file whose creation, change or removal would change this value, `files` included.
         ignored: What was ignored of an untrusted project's file.
         selections: Name -> the tools that `-T` with this name selects, as for `-T`.
@@ -130,6 +131,7 @@ class Config:
     lock: Mapping[str, Any] = _NOTHING
     autoload: bool = True
     files: tuple[str, ...] = ()
+    narrowing: tuple[str, ...] = ()
     looked_at: tuple[str, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     selections: Mapping[str, str] = _NOTHING
@@ -454,8 +456,9 @@ def _with_file(config: Config, file: str, *, binds: bool) -> Config:
             return config
         if binds and others_can_write(file):
             raise ConfigError(OTHERS_WRITE, file=file)  # noqa: TRY301  as what reading it raises
-        config = evolve(config, files=(*config.files, file))
         binds = binds or is_trusted(file, content)
+        narrowing = config.narrowing if binds else (*config.narrowing, file)
+        config = evolve(config, files=(*config.files, file), narrowing=narrowing)
         values = parse_config(content, file, None if binds else wrong)
     except ConfigError as error:
         if binds:

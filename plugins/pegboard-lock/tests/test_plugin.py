@@ -6,7 +6,18 @@ from collections import Counter
 
 import pytest
 
-from pegboard import Config, Once, Reject, Tool, ToolRegistry, ToolsetFunction, register_plugin, tool, tool_of
+from pegboard import (
+    Config,
+    Once,
+    Reject,
+    Tool,
+    ToolRegistry,
+    ToolsetFunction,
+    load_config,
+    register_plugin,
+    tool,
+    tool_of,
+)
 from pegboard.config import trust
 from pegboard.schema import compare_schemas
 from pegboard_lock import CodeDigests, Comparison, Lock, LockPlugin, Present, lock_of, read_lock, write_lock
@@ -25,6 +36,7 @@ def name(path: str) -> str:
 
 
 SIZE, NAME = tool_of(size), tool_of(name)
+_OLD = SIZE.with_spec(description="Old.")
 
 
 @pytest.fixture
@@ -191,6 +203,35 @@ async def test_a_projects_lock_holds_back_before_it_is_trusted_and_with_required
     assert "registry config trust" in resolved.problems[0].cause
     trust(tmp_path / "pegboard.lock")
     assert (await strict.resolve()).names == ("name",)
+
+
+@pytest.mark.parametrize("content", [None, "{}", "locked"])
+async def test_a_project_that_isnt_trusted_doesnt_put_the_users_lock_out_of_effect(tmp_path, monkeypatch, content):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    own, project = tmp_path / "config" / "pegboard", tmp_path / "project"
+    for folder in (own, project):
+        folder.mkdir(parents=True)
+        (folder / "pegboard.toml").touch()
+    other = tool_of(name).with_spec(name="other")
+    locks = [lock_of(Comparison(Lock(), own), Present([each, other, NAME])) for each in (_OLD, SIZE)]
+    locks[1] = Lock({key: each for key, each in locks[1].tools.items() if key != "other"}, locks[1].distributions)
+    write_lock(own / "pegboard.lock", locks[0], whole=True)
+    if content is not None:
+        (project / "pegboard.lock").write_text(locks[1].to_text() if content == "locked" else content)
+    monkeypatch.chdir(project)
+    registry = ToolRegistry()
+    registry.contributions.config = load_config(project="search")
+    register_plugin(registry, LockPlugin, "lock")
+    registry.register(SIZE, NAME, other)
+    resolved = await registry.resolve()
+    assert resolved.names == (("name",) if content == "locked" else ("name", "other"))
+    assert "wording" in str(resolved.explain("size"))
+    assert ("damaged" in str(resolved.problems) or "format" in str(resolved.problems)) == (content == "{}")
+    assert "no longer there" not in str(resolved.problems)
+    trust(project / "pegboard.toml")
+    registry.contributions.config = load_config(project="search")
+    assert "size" in (await registry.resolve()).names, "the project's lock is the one in effect now"
 
 
 async def test_wrong_settings_are_a_problem(made):

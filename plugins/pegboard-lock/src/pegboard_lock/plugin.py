@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from pegboard import Config, Problem, ResolvedTools, Tool, hookimpl
 from pegboard.callbacks import when
@@ -18,7 +18,7 @@ from pegboard.toolsets import ToolMapper, identity_of
 from pegboard_lock.check import MOST_PROBLEMS_SHOWN, Comparison, Present
 from pegboard_lock.drift import Drift
 from pegboard_lock.lock_file import LockError, is_binding, read_lock, stamp_of
-from pegboard_lock.settings import Action, LockSettings, base_of, place_of, read_settings
+from pegboard_lock.settings import Action, LockSettings, base_of, place_of, place_of_user, read_settings
 
 if TYPE_CHECKING:
     import click
@@ -46,26 +46,39 @@ class _Loaded:
 class LockPlugin:
     """Plugin that holds back tools that aren't as the lock has them. Each registry has its own."""
 
-    _loaded: _Loaded | None = field(default=None, init=False)
-    _settings: tuple[Config | None, LockSettings, str] | None = field(default=None, init=False)
+    _loaded: dict[Path, _Loaded] = field(factory=dict[Path, _Loaded], init=False)
+    _settings: tuple[Config | None, LockSettings, str, str | None] | None = field(default=None, init=False)
     _mappers: dict[tuple[str | None, str | None], ToolMapper] = field(factory=dict[Any, ToolMapper], init=False)
 
     def _applies(self, config: Config | None) -> bool:
         """Whether a lock is there, or required."""
-        settings, place = self._read_settings(config)
-        return settings.required or os.path.exists(place)  # noqa: PTH110  a text costs a third
+        settings, place, users = self._read_settings(config)
+        return settings.required or any(os.path.exists(each) for each in (place, users) if each)  # noqa: PTH110  a text costs a third
 
     @hookimpl
     @when(_applies)
     def pegboard_check_tools(self, resolved: ResolvedTools, config: Config | None) -> ResolvedTools | None:
-        """Holds back what has drifted from the lock.
+        """Holds back what has drifted from the lock; in a project that isn't trusted, from the user's own lock, too.
 
         Raises:
             ConfigError: `[lock]` is wrong.
             LockError: A lock is required, and missing, damaged or not trusted.
         """
-        settings, place = self._read_settings(config)
-        loaded = self._read(file := Path(place).absolute(), config)
+        settings, place, users = self._read_settings(config)
+        own = None if users is None else self._check(Path(users), resolved, evolve(settings, required=False), config)
+        try:
+            before = resolved if own is None else own
+            after = self._check(Path(place).absolute(), before, settings, config)
+        except LockError as error:  # of a project's lock, by which the user's isn't put out of effect
+            if own is None or settings.required:
+                raise
+            return own.evolve(problems=(*own.problems, Problem(str(error), subject="lock")))
+        return own if after is None else after
+
+    def _check(
+        self, file: Path, resolved: ResolvedTools, settings: LockSettings, config: Config | None
+    ) -> ResolvedTools | None:
+        loaded = self._read(file, config)
         if loaded is None:
             if settings.required:
                 raise LockError(file, "there is no such file; 'registry lock' writes it")
@@ -85,27 +98,31 @@ class LockPlugin:
         for command in (lock_command, verify_command, diff_command):
             group.add_command(command)
 
-    def _read_settings(self, config: Config | None) -> tuple[LockSettings, str]:
-        """The settings, and where the lock is."""
+    def _read_settings(self, config: Config | None) -> tuple[LockSettings, str, str | None]:
+        """The settings, where the lock is, and where the user's own is if that counts, too."""
         known = self._settings
         if known is None or known[0] is not config:
             settings = read_settings(config)
-            known = self._settings = config, settings, str(place_of(config, settings))
+            users = place_of_user(config, settings)
+            known = config, settings, str(place_of(config, settings)), None if users is None else str(users)
+            self._settings = known
         return known[1:]
 
     def _read(self, file: Path, config: Config | None) -> _Loaded | None:
         """The lock in a file, read again if the file, or what is trusted, has changed; `None` if there is no file."""
-        stamp = (file, stamp_of(file), stamp_of(trust_file()))
-        if stamp[1] is None:
+        stamp = (stamp_of(file), stamp_of(trust_file()))
+        if stamp[0] is None:
             return None
-        if self._loaded is None or self._loaded.stamp != stamp:
+        known = self._loaded.get(file)
+        if known is None or known.stamp != stamp:
             try:
                 lock, content = read_lock(file)
             except LockError as error:
-                self._loaded = _Loaded(stamp, fault=error)
+                known = _Loaded(stamp, fault=error)
             else:
-                self._loaded = _Loaded(stamp, Comparison(lock, base_of(config, file)), binds=is_binding(file, content))
-        return self._loaded
+                known = _Loaded(stamp, Comparison(lock, base_of(config, file)), binds=is_binding(file, content))
+            self._loaded = {**dict([*self._loaded.items()][-1:]), file: known}
+        return known
 
     def _checked(self, resolved: ResolvedTools, comparison: Comparison, settings: LockSettings) -> ResolvedTools:
         known = [*comparison.tools(resolved.tools)]
@@ -179,7 +196,9 @@ def _other_problems(
     warned = [each for each in drifts if settings.action(each.kind) == "warn"]
     yield from (Problem(f"{each}", subject="lock") for each in warned)
     if has_drift or warned or len(resolved.tools) < len(comparison.lock.tools):
-        for each in comparison.removed(Present(resolved.tools)):
+        for each in (
+            each for each in comparison.removed(Present(resolved.tools)) if each.tool not in resolved.considered
+        ):
             yield Problem(f"tool {each.tool!r} is no longer there", each.tool, subject="lock")
 
 

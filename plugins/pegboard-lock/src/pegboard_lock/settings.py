@@ -113,6 +113,14 @@ def place_of(config: Config | None, settings: LockSettings) -> Path:
     return folder / LOCK_NAME
 
 
+def place_of_user(config: Config | None, settings: LockSettings) -> Path | None:
+    """Where the user's own lock is, if the one in effect is of a project that isn't trusted: both hold tools back."""
+    if config is None or settings.file is not None or not config.files or config.files[-1] not in config.narrowing:
+        return None
+    binding = [file for file in config.files if file not in config.narrowing]
+    return Path(binding[-1]).parent / LOCK_NAME if binding else None
+
+
 def base_of(config: Config | None, file: Path) -> Path:
     """The folder that a lock's paths are relative to: of the nearest `pegboard.toml` in effect above it, or its own."""
     folders = () if config is None else [Path(each).parent for each in config.files]
