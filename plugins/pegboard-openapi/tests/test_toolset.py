@@ -56,6 +56,19 @@ def test_files_need_a_permission_even_if_trusted(api, server, tmp_path):
     assert server.requests == []
 
 
+def test_it_is_identified_by_its_document_and_the_servers_of_its_tools(api, tmp_path):
+    file = tmp_path / "a.json"
+    seen = []
+    for server in ("https://a.example.com", "https://b.example.com"):
+        file.write_text(json.dumps(api.document(api.operation(), servers=[{"url": server}])))
+        toolset = OpenAPIToolset(str(file), name="api")
+        assert toolset.identity is None
+        resolve(toolset)
+        seen.append(toolset.identity)
+    assert seen[0] == {"document": str(file), "servers": ["https://a.example.com"]}
+    assert seen[1]["servers"] == ["https://b.example.com"]
+
+
 def test_the_same_tools_until_the_file_changes(api, tmp_path):
     file = tmp_path / "a.json"
     file.write_text(json.dumps(api.document(api.operation())))

@@ -71,11 +71,13 @@ class _Loaded:
     Attributes:
         stamp: What its file was like: modification time and size.
         offer: The tools, and the problems.
+        servers: The addresses that their calls go to, sorted.
         until: When it is looked for again, as the time of `monotonic`.
     """
 
     stamp: Any
     offer: ToolsetResult
+    servers: tuple[str, ...]
     until: float
 
 
@@ -132,6 +134,13 @@ class OpenAPIToolset(Options, ToolsetBase):
         """The file of the document, or of the stored one; `None` if there is none, or it refers to others."""
         return [self._file] if self._file and not self.references else None
 
+    @property
+    def identity(self) -> dict[str, Any] | None:
+        """Where the document is, and the servers of its tools; `None` until it was read."""
+        if self._loaded is None:
+            return None
+        return {"document": self._location.partition("?")[0], "servers": [*self._loaded.servers]}
+
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The tools of the document, which is read at first use, and again once its file has changed.
 
@@ -184,8 +193,10 @@ class OpenAPIToolset(Options, ToolsetBase):
         hidden = {(each.place, each.key.lower() if each.place == "header" else each.key) for each in schemes.values()}
         reader = Reader(document, self.base_url, self.prefix, frozenset(hidden))
         caller = Caller(self._location, self, Authenticator(schemes))
-        tools = self._tools(reader, caller, problems)
-        return _Loaded(self._stamp() if self._is_remote else stamp, ToolsetResult(tools, problems), until)
+        servers = set[str]()
+        tools = self._tools(reader, caller, problems, servers)
+        stamp = self._stamp() if self._is_remote else stamp
+        return _Loaded(stamp, ToolsetResult(tools, problems), tuple(sorted(servers)), until)
 
     def _bytes(self, stamp: Any, problems: list[Problem]) -> bytes:
         """The document's text: of its file, of the stored one if that is new enough, or from its URL."""
@@ -219,8 +230,8 @@ class OpenAPIToolset(Options, ToolsetBase):
 
     # Tools ------------------------------------------------------------------------------------------------------
 
-    def _tools(self, reader: Reader, caller: Caller, problems: list[Problem]) -> list[Tool]:
-        """A tool for each operation that can be used; the problems of others, and notes, are added."""
+    def _tools(self, reader: Reader, caller: Caller, problems: list[Problem], servers: set[str]) -> list[Tool]:
+        """A tool for each operation that can be used; their servers, the problems of others, and notes, are added."""
         tools: dict[str, Tool] = {}
         faults: list[Problem] = []
         lacking: dict[str, int] = {}
@@ -240,6 +251,7 @@ class OpenAPIToolset(Options, ToolsetBase):
                 continue
             if tools.setdefault(tool.name, tool) is not tool:
                 faults.append(Problem(f"{place} is left out: another operation has the name {tool.name!r}", tool.name))
+            servers.add(operation.server.partition("?")[0])
             for name in caller.authenticator.lacking(operation.security):
                 lacking[name] = lacking.get(name, 0) + 1
         faults += [Problem(text, name or None) for name, text in reader.problems]
