@@ -65,6 +65,8 @@ def _changed(change):
         (b'{"format": 1, "tools": {"a": {}, "a": {}}}', "a"),
         (_changed(lambda data: data["tools"]["size"].pop("plugin")), "tools.size must have declared_trust, digest"),
         (_changed(lambda data: data["tools"]["size"].update(digest="sha256:0")), "its digest isn't that"),
+        (_changed(lambda data: data["tools"]["size"].update(distribution=["a"])), "must be texts or null"),
+        (_changed(lambda data: data["tools"]["size"].update(declared_trust="yes")), "declared_trust true or false"),
         (_changed(lambda data: data["tools"].update(other=data["tools"]["size"])), "has the definition of 'size'"),
         (_changed(lambda data: data["tools"]["size"]["spec"].update(what=1)), "what: unknown key"),
     ],

@@ -12,6 +12,7 @@ from attrs import Factory, define, field, frozen
 
 from pegboard import Tool
 from pegboard.json import MOST_PROBLEMS, digest_of, is_array, is_object
+from pegboard.text import visible
 from pegboard.typing import JsonObject
 from pegboard_lock.code import CodeDigests, change_of_code
 from pegboard_lock.drift import Drift, by_gravity, drift_of
@@ -90,7 +91,7 @@ class Comparison:
             if (how := change_of_code(before.get("code"), now["code"])) is not None:
                 drifts.setdefault(name, []).append(Drift("code", None, f"the code of {name} {how}", name))
             if before.get("version") != now["version"]:
-                text = f"{name} was {before.get('version')}, is {now['version']}"
+                text = f"{name} was {visible(str(before.get('version')))[:80]}, is {now['version']}"
                 drifts.setdefault(name, []).append(Drift("version", None, text, name))
         return drifts
 

@@ -22,6 +22,7 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 FORMAT: Final = 1
 _MARKERS: Final = (b"<<<<<<< ", b"=======", b">>>>>>> ")
 _ENTRY: Final = frozenset({"digest", "plugin", "distribution", "toolset", "declared_trust", "policy", "spec"})
+_NAMES: Final = ("plugin", "distribution", "toolset")
 _POLICY: Final = {"memoryLimit": "memory_limit"}
 
 
@@ -132,6 +133,8 @@ def _check_entry(name: str, entry: JsonObject) -> None:
     where = f"tools.{name:.80}"
     if entry.keys() != _ENTRY or not (is_object(entry["policy"]) and is_object(entry["spec"])):
         raise ValueError(f"{where} must have {', '.join(sorted(_ENTRY))}")
+    if not all(isinstance(entry[key], str | None) for key in _NAMES) or type(entry["declared_trust"]) is not bool:
+        raise ValueError(f"{where}: {', '.join(_NAMES)} must be texts or null, and declared_trust true or false")
     spec = ToolSpec.from_json(entry["spec"])
     if spec.name != name:
         raise ValueError(f"{where} has the definition of {spec.name!r}")
