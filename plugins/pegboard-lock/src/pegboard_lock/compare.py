@@ -32,6 +32,7 @@ _LITERAL: Final = re.compile(r"[^\\^$.|?*+(){}\[\]]{1,80}")  # the runs of a pat
 _AFFIXES: Final = ("x", "a", "0", "-", " ")
 _UNKNOWN: Final = "x_unknown"
 _MISSING: Final = object()
+_ANYTHING: Final[JsonSchema] = {}
 
 
 @frozen
@@ -161,7 +162,7 @@ def _changed_parts(old: JsonSchema, new: JsonSchema) -> Iterator[tuple[Any, Any]
         lists = _list(old.get(key)), _list(new.get(key))
         pairs += zip(*lists, strict=True) if len(lists[0]) == len(lists[1]) else ()
     for pair in pairs:
-        one, other = ({} if part is True else part for part in pair)
+        one, other = (_ANYTHING if part is True else part for part in pair)
         if one != other and all(part is False or is_object(part) for part in (one, other)):
             yield one, other
 

@@ -180,7 +180,10 @@ def _gravest(drifts: Sequence[Drift], settings: LockSettings) -> tuple[Action, S
     by_action: dict[Action, list[Drift]] = {"hold": [], "ask": [], "warn": []}
     for drift in drifts:
         by_action[settings.action(drift.kind)].append(drift)
-    return next(((action, found) for action, found in by_action.items() if found), ("warn", ()))
+    for action, found in by_action.items():
+        if found:
+            return action, found
+    return "warn", ()
 
 
 def _other_problems(
