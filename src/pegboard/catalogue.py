@@ -203,10 +203,10 @@ class Catalogue:
             return None
         from pegboard.toolsets.transforms import Transforms  # loads asyncio, which listing tools doesn't need
 
-        return Transforms(self.in_order("transforms"), self.ordered, self.kept_out, self.conflicting)
+        return Transforms(self.in_order("transforms"), self.ordered, self.alternates, self.conflicting)
 
     @property
-    def kept_out(self) -> tuple[Tool, ...]:
+    def alternates(self) -> tuple[Tool, ...]:
         """The tools that others of their names keep out: held back or shadowed."""
         return (*self.held_back, *(tool for stack in self.shadowed.values() for tool in stack))
 
@@ -325,7 +325,7 @@ class Catalogue:
 
     def without_plugin(self, name: str) -> Catalogue:
         """A catalogue without a plugin and what it registered, except callbacks; what it shadowed is restored."""
-        own = [tool for tool in (*self.tools.values(), *self.kept_out) if tool.origin.plugin == name]
+        own = [tool for tool in (*self.tools.values(), *self.alternates) if tool.origin.plugin == name]
         after = self.without_tools(own)
         for key in [key for key, owner in self.owners.items() if owner.plugin == name]:
             kind, _, extra = key.partition(":")

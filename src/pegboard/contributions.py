@@ -167,7 +167,7 @@ class Contributions:
             transforms = before.extras.get("transforms"), now.extras.get("transforms")
             is_new = not loads and (before.toolsets != now.toolsets or transforms[0] != transforms[1])
             # Transforms may make available what others keep out.
-            held = [[tool.spec.digest for tool in each.kept_out if any(transforms)] for each in (before, now)]
+            held = [[tool.spec.digest for tool in each.alternates if any(transforms)] for each in (before, now)]
             if self._subscribers and (is_new or before.digest != now.digest or held[0] != held[1]):
                 self.tools_changed()
 
@@ -459,7 +459,7 @@ class ToolHandle(Handle):
         tools, toolsets = _read(things, self._origin)
         with self._contributions.lock:
             now = self._contributions.catalogue
-            new = dict(_replacements(tools, self._brought, (*now.tools.values(), *now.kept_out)))
+            new = dict(_replacements(tools, self._brought, (*now.tools.values(), *now.alternates)))
             new |= _replacements(toolsets, self._toolsets, now.toolsets)
             self._contributions.change(lambda now: now.with_replaced(new))
             self._brought = [new.get(id(each), each) for each in self._brought]

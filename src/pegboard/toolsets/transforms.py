@@ -55,12 +55,12 @@ class Transforms:
         offers = await ask_all([self._around(each) for each in (*self.static, *toolsets)], context, seconds)
         static = [*zip(self.static, offers, strict=False)]  # toolsets' offers follow
         before = Counter(name for source in self.static for name in source.by_name)
-        now = Counter(name for source, offer in static for name in source.kept_names(offer))
+        now = Counter(name for source, offer in static for name in source.own_names(offer))
         freed = {name for name, count in before.items() if count > 1 and now[name] == 1}  # all but one were renamed
         taken: dict[str, Tool | None] = dict.fromkeys(self._taken - freed)
         for source, offer in static:
             if not source.are_held:
-                names = source.kept_names(offer).difference(tool.name for tool in offer)
+                names = source.own_names(offer).difference(tool.name for tool in offer)
                 taken |= {name: source.by_name[name] for name in names}
         return [*(source.without_held_back(offer, freed) for source, offer in static), *offers[len(static) :]], taken
 
@@ -78,7 +78,7 @@ class _StaticTools:
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:  # noqa: ARG002  the same for every context
         return ToolsetResult(self.by_name.values())
 
-    def kept_names(self, offer: ToolsetResult) -> set[str]:
+    def own_names(self, offer: ToolsetResult) -> set[str]:
         """The names that an offer of this source, transformed, hasn't renamed; those of hidden tools, too."""
         present = {tool.name for tool in offer}
         return {*self.by_name}.difference(name for tool in offer for name in tool.former_names if name not in present)

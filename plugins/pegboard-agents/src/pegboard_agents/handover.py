@@ -168,7 +168,7 @@ async def run_agents(  # noqa: PLR0913  all but three by name
     if resume is not None:
         resumed = {"resume": now.turn, "answers": answers, "tool_results": tool_results or {}}
     while True:
-        agent = _known(known, now.agent)
+        agent = _agent_of(known, now.agent)
         turn = await _turn(agent, now.turn, registry, model, context, {**options, **resumed})
         outcome, resumed = await turn.run(), {}
         now = attrs.evolve(now, turn=outcome)
@@ -178,7 +178,7 @@ async def run_agents(  # noqa: PLR0913  all but three by name
             detail = f"not handed over: the conversation was handed over {now.handovers} times, which is the maximum"
             return attrs.evolve(now, turn=outcome.evolve(detail=detail))
         if outcome.ended == "transferred":
-            target = _known(known, str(outcome.actions.transfer_to)).name
+            target = _agent_of(known, str(outcome.actions.transfer_to)).name
             now = attrs.evolve(now, agent=target, callers=(*now.callers, agent.name), handovers=now.handovers + 1)
         elif outcome.ended == "escalated" and now.callers:
             *above, caller = now.callers
@@ -187,7 +187,7 @@ async def run_agents(  # noqa: PLR0913  all but three by name
             return now
 
 
-def _known(agents: Mapping[str, AnyAgent], name: str) -> AnyAgent:
+def _agent_of(agents: Mapping[str, AnyAgent], name: str) -> AnyAgent:
     if name not in agents:
         raise ValueError(f"there is no agent {name!r}; there are {', '.join(agents)}")
     return agents[name]

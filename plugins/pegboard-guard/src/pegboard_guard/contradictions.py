@@ -73,7 +73,7 @@ def _named(*families: Iterable[ComesAfter | Exclusive | Required]) -> list[str]:
     return list(dict.fromkeys(pattern.replace("*", _ANY).replace("?", _ANY) for pattern in patterns))
 
 
-def _shown(name: str) -> str:
+def _pattern_text(name: str) -> str:
     return name.replace(_ANY, "*")
 
 
@@ -109,7 +109,7 @@ def _circle(name: str, named: Sequence[str], waits: Sequence[_Wait], possible: s
             circle = [*way[way.index(following) :], following]
             break
         way.append(following)
-    steps = ", ".join(f"{_shown(one)} waits for {_shown(other)}" for one, other in pairwise(circle))
+    steps = ", ".join(f"{_pattern_text(one)} waits for {_pattern_text(other)}" for one, other in pairwise(circle))
     return f"the rules contradict each other, so that none of these could ever be called: {steps}. Take one of them out"
 
 
@@ -117,7 +117,7 @@ def _check_group(group: _Group, named: Sequence[str], waits: Sequence[_Wait], re
     """Refuses a group in which one member needs another, or two are required."""
     near = [wait for wait in waits if _is_within(wait.rule.within, group.rule.within)]
     for name in named:
-        _check_members(group, _forced([name], named, near), f"{_shown(name)} needs ")
+        _check_members(group, _forced([name], named, near), f"{_pattern_text(name)} needs ")
     all_required = [
         pattern
         for rule in required
@@ -136,8 +136,8 @@ def _check_closed(rule: NotAfter, named: Sequence[str], waits: Sequence[_Wait]) 
             ways = [other for other in named if other in wait.need]
             if name in rule.names and wait.holds(name) and all(other in rule.closing for other in ways):
                 raise ValueError(
-                    f"the rules contradict each other: {_shown(name)} waits for {wait.need}, and may not be called any "
-                    f"more once {rule.closing} ran. Take one of the rules out"
+                    f"the rules contradict each other: {_pattern_text(name)} waits for {wait.need}, and may not be "
+                    f"called any more once {rule.closing} ran. Take one of the rules out"
                 )
 
 
@@ -145,8 +145,8 @@ def _check_members(group: _Group, forced: Sequence[str], before: str) -> None:
     members = [name for name in forced if name in group.names]
     if len(members) > 1:
         raise ValueError(
-            f"the rules contradict each other: {before}{listed(map(_shown, forced), 'and')}, but of {group.names} "
-            f"only one may be used in a {group.rule.within}. Take one of the rules out"
+            f"the rules contradict each other: {before}{listed(map(_pattern_text, forced), 'and')}, but of "
+            f"{group.names} only one may be used in a {group.rule.within}. Take one of the rules out"
         )
 
 
