@@ -8,6 +8,7 @@ import sys
 import tomllib
 import webbrowser
 from collections import Counter
+from itertools import count
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -60,6 +61,7 @@ async def test_the_server_passes_every_check_that_applies_to_a_tool_server(suite
     assert sum(status == "SUCCESS" for status, _, _ in checks) > 100
 
 
+NUMBERS = count()
 CLIENT_PAGE = "https://conformance-test.local/client-metadata.json"
 SAMPLES = {"number": 2, "integer": 2, "string": "words", "boolean": True, "array": [], "object": {}}
 GO_BETWEEN = """
@@ -86,7 +88,10 @@ async def talk(url, context):
     registered = {key: context[key] for key in ("client_id", "client_secret") if key in context}
     if not registered:
         registered = {"client_metadata_url": CLIENT_PAGE}
-    toolset = mcp_toolset("suite", url=url, accept="always", prefix="", elicitation=True, oauth=True, **registered)
+    # A name of its own, as logins are stored by name and address, and a later server may get an earlier one's port.
+    toolset = mcp_toolset(
+        f"suite-{next(NUMBERS)}", url=url, accept="always", prefix="", elicitation=True, oauth=True, **registered
+    )
     toolset.show_login = lambda where: None  # someone is there to log in
     registry.register(toolset)
     async with registry:
