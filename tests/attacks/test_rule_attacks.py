@@ -460,7 +460,10 @@ def test_a_limit_counts_nested_and_renamed_calls(tools, calls):
 
 def test_a_limit_counts_the_calls_of_agents(tools):
     calls = [ToolCall("plain", {"x": str(n)}) for n in range(5)]
-    helpers = [Agent(name=name, model=ScriptedModel([calls, "done"])) for name in ("one", "two")]
+    own = ToolRegistry()
+    own.register(tools)
+    homes = {"one": None, "two": None, "three": own}  # the registries of the agents
+    helpers = [Agent(name=name, model=ScriptedModel([calls, "done"]), registry=home) for name, home in homes.items()]
     registry = plugin_registry("guard", settings=LIMITED)
     registry.register(tools, *map(agent_tool, helpers))
     asyncio.run(registry.dispatch([ToolCall(each.name, {"request": "x"}) for each in helpers], context=ANN))

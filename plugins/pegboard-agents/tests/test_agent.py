@@ -11,7 +11,11 @@ import pytest
 from attrs import frozen
 
 from pegboard import (
+    Abort,
     Always,
+    Ask,
+    ChangeArguments,
+    Deny,
     Later,
     Model,
     ModelRequest,
@@ -25,6 +29,7 @@ from pegboard import (
     ToolCall,
     ToolContext,
     ToolRegistry,
+    ToolResult,
     TurnLimits,
     TurnOutcome,
     run_turn,
@@ -130,6 +135,73 @@ def test_in_its_own_registry_what_the_rules_of_either_registry_deny_is_denied(ca
     registry = registry_of(agent_tool(inner, read_only=True), permissions=callers)
     assert call(registry, approver=lambda *_: Once(), **options).results[0].text == "done"
     assert ran == (["x"] if callers is own is batchs is None else [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (Deny("not now"), "wipe was denied: not now"),
+        (ToolResult("already wiped"), "already wiped"),
+        (ChangeArguments({"place": "roof"}), "wiped roof"),
+        (Ask("climb", "roof", arguments={"place": "roof"}), "wiped roof"),
+        (None, "wiped attic"),
+    ],
+)
+@pytest.mark.parametrize("levels", [1, 2])
+def test_in_its_own_registry_the_callbacks_of_its_callers_are_called_before_and_after_its_calls(
+    answer, expected, levels
+):
+    asked, ended = [], []
+
+    def approver(request, _context):
+        asked.append(request.permission)
+        return Once()
+
+    inner = agent(ToolCall("wipe", {"place": "attic"}), "done", registry=registry_of(wipe))
+    outer = inner
+    if levels == 2:
+        outer = agent(ToolCall("helper", {"request": "x"}), "done", registry=registry_of(agent_tool(inner)))
+    registry = registry_of(agent_tool(outer))
+    registry.add_callback("before_tool", lambda tool: answer, where="name:wipe")
+    registry.add_callback("after_tool", lambda result: ended.append(result.text), where="name:wipe")
+    call(registry, approver=approver)
+    (result,) = inner.model.requests[1].messages[-1].results
+    assert (result.result.text, ended) == (expected, [expected])
+    assert ("climb" in asked) is isinstance(answer, Ask)
+
+
+def test_a_callback_of_its_caller_may_replace_a_result_or_end_its_turn():
+    def after(result):
+        return Abort("enough") if "roof" in result.text else ToolResult("changed")
+
+    helper = agent(
+        ToolCall("look", {"place": "attic"}), ToolCall("look", {"place": "roof"}), registry=registry_of(look)
+    )
+    registry = registry_of(agent_tool(helper))
+    registry.add_callback("after_tool", after, where="name:look")
+    assert "helper failed (TurnAbortedError)" in call(registry).results[0].text
+    assert helper.model.requests[1].messages[-1].results[0].result.text == "changed"
+
+
+ASKS = Permissions([Rule("look", "*", "ask")])
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize(("callers", "own", "batchs"), [(ASKS, None, None), (ASKS, ASKS, None), (None, ASKS, ASKS)])
+def test_in_its_own_registry_what_a_rule_of_either_registry_asks_about_is_asked_once(callers, own, batchs, levels):
+    asked = []
+
+    def approver(request, _context):
+        asked.append(request.call.name)
+        return Once()
+
+    helper = agent(ToolCall("look", {"place": "x"}), "done", registry=registry_of(look, permissions=own))
+    if levels == 2:
+        between = registry_of(agent_tool(helper))
+        helper = agent(ToolCall("helper", {"request": "x"}), "done", registry=between)
+    options = {} if batchs is None else {"permissions": batchs}
+    assert call(registry_of(agent_tool(helper), permissions=callers), approver=approver, **options).results[0].text
+    assert asked == ["look"]
 
 
 def test_it_works_in_a_context_of_its_own_with_a_copy_of_the_state_without_private_keys():

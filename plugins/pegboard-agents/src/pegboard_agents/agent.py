@@ -79,8 +79,8 @@ class Agent:
         description: What it is for, for the models that call it.
         instructions: Instructions before its conversation.
         model: A model, or `PROVIDER/MODEL`; `None`: the one that the host provides (`registry.provide(Model, ...)`).
-        registry: Where its tools are. `None`: it has those that its caller was offered, and no others. With its own
-            registry, what the rules of either registry forbid is forbidden.
+        registry: Where its tools are. `None`: it has those that its caller was offered, and no others. In its own
+            registry, the rules of its caller hold, too, and the callbacks before and after calls.
         where: A predicate on its tools.
         limits: How much one turn of it may use.
         config: The configuration of its model.

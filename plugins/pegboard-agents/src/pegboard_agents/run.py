@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final
@@ -14,6 +14,9 @@ from attrs import Factory, frozen
 
 from pegboard import (
     REMOVED,
+    Abort,
+    Ask,
+    ChangeArguments,
     Confirmation,
     Deny,
     Model,
@@ -22,6 +25,7 @@ from pegboard import (
     Permissions,
     ReadonlyContext,
     Reject,
+    Rule,
     Tool,
     ToolContext,
     ToolError,
@@ -33,7 +37,7 @@ from pegboard import (
 from pegboard.approval import PendingCall
 from pegboard.callbacks import accept_keywords, may_block, maybe_await
 from pegboard.errors import FatalToolError, MissingServiceError, PegboardError, PendingError, TurnAbortedError
-from pegboard.json import is_object
+from pegboard.json import canonical_json, is_object
 from pegboard.threads import run_in_thread
 from pegboard_agents.agent import (
     GIVEN,
@@ -52,11 +56,6 @@ PRIVATE: Final = ("_", "temp:", "pegboard:", "agents:")
 
 inside: Final[ContextVar[int]] = ContextVar("pegboard_agents_inside", default=0)
 """How many agents enclose the current call."""
-
-_binding: Final[ContextVar[tuple[ToolRegistry, ...]]] = ContextVar("pegboard_agents_binding", default=())
-"""The registries whose rules bind the current calls besides those of their own."""
-
-_guarded: Final[WeakSet[ToolRegistry]] = WeakSet()
 
 
 def context_for(agent: AnyAgent, outer: ReadonlyContext, session: str, state: Mapping[str, Any]) -> ReadonlyContext:
@@ -104,10 +103,8 @@ async def run_agent(run: AgentRun) -> AgentResult:
 async def _run_object(agent: RunsAgent, run: AgentRun) -> Any:
     function = accept_keywords(agent.run, GIVEN)
     request = "\n\n".join((run.text, *run.heard)) if run.heard or run.request is None else run.request
-    given = request, run.context, run.call
     try:
-        answer = await run_in_thread(function, *given) if may_block(agent.run) else function(*given)
-        return await maybe_await(answer)
+        return await _call(function, may_block(agent.run), request, run.context, run.call)
     except SystemExit as error:  # in a task it would end the program
         raise ToolError(f"{agent.name} failed (SystemExit). Try again, or continue without it.") from error
 
@@ -135,6 +132,11 @@ async def _run_turn(agent: Agent, run: AgentRun) -> AgentResult:
     return AgentResult(
         agent=agent.name, ended=outcome.ended, outcome=outcome, state=outcome.state, suspension=suspension
     )
+
+
+async def _call(function: Callable[..., Any], blocking: bool, *arguments: Any) -> Any:
+    """The result of a plain or async function; one that may block runs in a thread."""
+    return await maybe_await(await run_in_thread(function, *arguments) if blocking else function(*arguments))
 
 
 def _forward(run: AgentRun, agent: str, event: Any) -> None:
@@ -251,32 +253,90 @@ def _question(agent: str, pending: PendingCall) -> tuple[str, Any]:
 # What it has of its caller -----------------------------------------------------------------------------------------
 
 
-def _bind(own: ToolRegistry, context: ToolContext, given: Permissions | None) -> dict[str, Any]:
-    """Binds an agent's calls in its own registry by the rules of its caller, too; returns options of its turn.
+@frozen
+class _Binding:
+    """What binds the calls of an agent in a registry of its own, besides the rules of its turn."""
 
-    Its calls are decided by the rules of its caller's batch, or else of its own registry. What the other ones forbid is
-    added; a call that they deny is denied before it starts.
+    callers: tuple[ToolRegistry, ...] = ()  # whose callbacks are called before and after its calls
+    others: tuple[ToolRegistry, ...] = ()  # whose rules hold, too: what they deny or ask about is denied or asked
+
+
+_UNBOUND: Final = _Binding()
+_binding: Final[ContextVar[_Binding]] = ContextVar("pegboard_agents_binding", default=_UNBOUND)
+_bound: Final[WeakSet[ToolRegistry]] = WeakSet()
+_PERMISSION: Final = "rules_of_caller"
+"""The permission that an agent's call asks for if only its caller's rules ask."""
+
+
+def _bind(own: ToolRegistry, context: ToolContext, given: Permissions | None) -> dict[str, Any]:
+    """Binds an agent's calls in its own registry by its caller's rules and callbacks; returns options of its turn.
+
+    Its calls are decided by the rules of its caller's batch, or else of its own registry. The other rules are applied
+    before each call; forbid rules among them are added, as running tools may ask for what they forbid.
     """
     caller = context.service(ToolRegistry) if context.provides(ToolRegistry) else None
-    base, other = (given, own) if given is not None else (own.permissions or Permissions(), caller)
-    if other is None or caller is own:
+    other = caller if given is None else own
+    if caller is own or other is None:
         return {}
-    if own not in _guarded:
-        _guarded.add(own)
-        own.add_callback("before_tool", _deny_as_caller)
-    _binding.set((*_binding.get(), other))
-    forbids = [rule for rule in (other.permissions or Permissions()).rules.rules if rule.forbid]
-    return {"permissions": base.with_rules(*forbids)} if forbids else {}
+    if own not in _bound:
+        _bound.add(own)
+        own.add_callback("before_tool", _call_before)
+        own.add_callback("after_tool", _call_after)
+    binding, rules = _binding.get(), other.permissions.rules.rules if other.permissions else ()
+    callers = binding.callers if caller is None else (*binding.callers, caller)
+    _binding.set(_Binding(callers, (*binding.others, other)))
+    added = [rule for rule in rules if rule.forbid]
+    if any(rule.action == "ask" for rule in rules):
+        added.append(Rule(_PERMISSION, "*", "ask"))
+    return {"permissions": (given or own.permissions or Permissions()).with_rules(*added)} if added else {}
 
 
-async def _deny_as_caller(context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> Deny | None:
-    """Denies a call that the rules of a caller deny, or would ask about in a mode that never asks."""
-    for registry in _binding.get():
-        rules = registry.permissions or Permissions()
-        decide = partial(rules.decide, tool, dict(arguments), context=context.request)
-        if (await run_in_thread(decide)).action == "deny":
+async def _call_before(
+    context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
+) -> ToolResult | ChangeArguments | Ask | Deny | Abort | None:
+    """Calls the callers' callbacks before a call, then applies the further rules to it."""
+    final = arguments
+    for link in await _links("before_tool", context, tool):
+        answer = await _call(link.function, link.blocking, context, tool, final)
+        if isinstance(answer, ToolResult | Deny | Abort):
+            return answer
+        if isinstance(answer, Ask):
+            await context.ask(answer.permission, answer.patterns, answer.always, answer.metadata)
+        if answer is not None and answer.arguments is not None:
+            final = answer.arguments
+    given, asks = dict(final), False
+    for other in _binding.get().others:
+        rules = other.permissions or Permissions()
+        decision = await run_in_thread(partial(rules.decide, tool, given, context=context.request))
+        if decision.action == "deny":
             return Deny("the rules of the agent's caller don't allow it.")
-    return None
+        asks = asks or (decision.action == "ask" and decision.rule is not None)
+    if asks:
+        return Ask(_PERMISSION, f"{tool.name} {canonical_json(given)}", arguments=given)
+    return None if final is arguments else ChangeArguments(given)
+
+
+async def _call_after(
+    context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], result: ToolResult
+) -> ToolResult | Abort | None:
+    """Calls the callers' callbacks after a call."""
+    for link in await _links("after_tool", context, tool):
+        answer = await _call(link.function, link.blocking, context, tool, arguments, result)
+        if isinstance(answer, Abort):
+            return answer
+        result = answer or result
+    return result
+
+
+async def _links(stage: str, context: ToolContext, tool: Tool | None) -> list[Any]:
+    """The callbacks of the callers' registries that apply to a call, without those by which they are bound."""
+    return [
+        link
+        for caller in _binding.get().callers
+        for link in await caller.chain(stage)
+        if link.function not in (_call_before, _call_after)
+        and (link.where is None or (tool is not None and link.where(tool, context.request)))
+    ]
 
 
 async def _model_of(agent: Agent, registry: ToolRegistry, run: AgentRun) -> Model:
