@@ -29,7 +29,9 @@ from pegboard import (
     Turn,
     TurnLimits,
     TurnOutcome,
+    hookimpl,
     nonblocking,
+    register_plugin,
     run_turn,
     stream_turn,
     tool,
@@ -567,6 +569,13 @@ class TestTurnCallbacks:
             {"type": "report", "plugin": "host", "report": {"ended": "answered"}}
         ]
         assert TurnOutcome.loads(outcome.dumps()) == outcome
+
+    def test_the_report_callbacks_of_the_host_come_before_those_of_plugins(self, registry, turn):
+        ended = []
+        plugin = SimpleNamespace(pegboard_report_turn=hookimpl(lambda context: {"ended": len(ended)}))
+        register_plugin(registry, plugin, "reporter")
+        registry.add_callback("report_turn", lambda: ended.append(1))
+        assert turn(["ok"])[0].reports == {"reporter": {"ended": 1}}
 
     def test_a_resumed_turn_keeps_the_reports_that_are_not_made_anew(self, registry, resume, turn):
         registry.register(Tool.from_schema("by_host", {}))

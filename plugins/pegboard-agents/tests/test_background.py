@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,6 +24,8 @@ from pegboard import (
     ToolRegistry,
     Turn,
     TurnOutcome,
+    hookimpl,
+    register_plugin,
     run_turn,
     tool,
 )
@@ -35,6 +38,7 @@ from pegboard_agents import (
     AgentEvent,
     LoopAgent,
     ParallelAgent,
+    SequentialAgent,
     agent_tool,
     background_tools,
     exit_loop,
@@ -117,13 +121,13 @@ def run(registry, *script, **options):
 def results(outcome):
     """The results of all calls, as texts without ids."""
     texts = [part.result.text for message in outcome.messages for part in message.results]
-    return [re.sub(r"-[0-9a-f]{6}", "", text) for text in texts]
+    return [re.sub(r"-[0-9a-f]{12}", "", text) for text in texts]
 
 
 def operations(outcome):
     """The messages about work in the background, without ids."""
     texts = [message.text for message in outcome.messages if message.text.startswith("Operation")]
-    return [re.sub(r"-[0-9a-f]{6}", "", text.partition("has ended:")[2]) for text in texts]
+    return [re.sub(r"-[0-9a-f]{12}", "", text.partition("has ended:")[2]) for text in texts]
 
 
 # Start and wait ------------------------------------------------------------------------------------------------------
@@ -538,6 +542,31 @@ def test_no_message_is_lost_whenever_it_is_sent(steps):
     assert [message.text for message in last].count("Hear me.") == 1
 
 
+def test_an_answer_that_a_message_comes_after_is_kept():
+    answering, sent = asyncio.Event(), asyncio.Event()
+
+    class Helper:
+        name, description = "helper", ""
+
+        async def run(self, request):
+            answering.set()
+            await sent.wait()
+            return f"Answer to: {request}"
+
+    async def send(request):
+        await answering.wait()
+        return to("send_agent_input", message="More.")(request)
+
+    async def then_wait(request):
+        sent.set()
+        return WAIT(request)
+
+    again = to("send_agent_input", message="Again.")
+    outcome = run(registry_of(Helper()), spawn(), send, then_wait, again, WAIT, "Fine.")
+    assert results(outcome)[2] == "helper has ended:\nAnswer to: Do it\n\nAnswer to: More."
+    assert results(outcome)[4] == "helper has ended:\nAnswer to: Again."
+
+
 # The end of the caller's turn ----------------------------------------------------------------------------------------
 
 
@@ -612,9 +641,20 @@ def test_it_ends_with_a_turn_that_is_cancelled():
         await helper.begun.wait()
         running.cancel()
         await asyncio.wait([running])
-        return helper.ended
+        return list(helper.ended)
 
     assert asyncio.run(main()) == ["Do it"]
+
+
+def test_it_has_ended_before_plugins_report_what_the_turn_did():
+    async def main():
+        helper = Waits()
+        registry = registry_of(helper)
+        reporter = SimpleNamespace(pegboard_report_turn=hookimpl(lambda context: {"ended": len(helper.ended)}))
+        register_plugin(registry, reporter, "reporter")
+        return await turn(registry, spawn(), helper.step)
+
+    assert asyncio.run(main()).reports == {"reporter": {"ended": 1}}
 
 
 @pytest.mark.parametrize("session", ["s", None])
@@ -656,7 +696,7 @@ def test_one_that_is_kept_ends_with_the_registry():
         helper = Waits()
         async with registry_of(helper, keep=True) as registry:
             await turn(registry, spawn(), helper.step)
-        return helper.ended
+        return list(helper.ended)
 
     assert asyncio.run(main()) == ["Do it"]
 
@@ -667,7 +707,7 @@ def test_agents_of_an_agent_end_with_its_turn():
         inner.name = "inner"
         outer = a("outer", spawn("inner"), inner.step)
         outcome = await turn(registry_of(outer, inner, keep=False), spawn("outer"), WAIT, "Fine.")
-        return inner.ended, outcome
+        return list(inner.ended), outcome
 
     ended, outcome = asyncio.run(main())
     assert (ended, results(outcome)[-1]) == (["Do it"], "outer has ended:\nBye.")
@@ -690,6 +730,84 @@ def test_one_works_on_when_the_conversation_is_handed_over():
         return await run_agents(team, "go", CONTEXT, registry=registry)
 
     assert results(asyncio.run(main()).turn)[-1] == "helper has ended:\nDone: Do it"
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_one_works_on_when_exit_loop_returns_the_conversation_and_ends_with_the_last_turn(keep):
+    async def main():
+        helper = Waits()
+
+        async def leave(_request):
+            await helper.begun.wait()
+            return ToolCall("exit_loop", {})
+
+        to_boss = ToolCall("transfer_to_agent", {"agent_name": "boss"})
+        team = [a("clerk", to_boss, to("wait_agents", seconds=0), leave), a("boss", spawn(), leave)]
+        registry = registry_of(helper, tools=(exit_loop, transfer_tool(team)), keep=keep)
+        outcome = await run_agents(team, "go", CONTEXT, registry=registry)
+        ended = list(helper.ended)
+        await registry.aclose()
+        return outcome, ended
+
+    outcome, ended = asyncio.run(main())
+    assert (outcome.agent, outcome.turn.ended, outcome.handovers) == ("clerk", "escalated", 2)
+    assert "helper is working." in results(outcome.turn)
+    assert ended == ([] if keep else ["Do it"])
+
+
+def test_after_a_handover_the_user_is_still_asked_and_events_still_come():
+    async def main():
+        handed_over, events, asked = asyncio.Event(), [], []
+
+        async def later(_request):
+            await handed_over.wait()
+            return WIPE
+
+        def then_wait(request):
+            handed_over.set()
+            return WAIT(request)
+
+        def approver(request, context):
+            asked.append((request.call.name, context.agent))
+            return Once()
+
+        team = [
+            a("clerk", spawn(), ToolCall("transfer_to_agent", {"agent_name": "boss"})),
+            a("boss", then_wait, "Fine."),
+        ]
+        registry = registry_of(a("helper", later, "Wiped."), tools=(wipe, transfer_tool(team)))
+        how = {"registry": registry, "approver": approver, "listener": events.append}
+        outcome = await run_agents(team, "go", CONTEXT, **how)
+        mine = [event.content.event for event in events if isinstance(getattr(event, "content", None), AgentEvent)]
+        return results(outcome.turn)[-1], asked, [event.type for event in mine]
+
+    text, asked, types = asyncio.run(main())
+    assert (text, asked) == ("helper has ended:\nWiped.", [("wipe", "helper")])
+    assert types[-1] == "end"
+
+
+def test_agents_that_end_with_the_turn_of_an_agent_leave_no_results_behind():
+    async def main():
+        sessions, begun = [], asyncio.Event()
+
+        class Inner:
+            name, description = "inner", ""
+
+            async def run(self, context):
+                sessions.append(context.session.rpartition("/inner/")[0])
+                begun.set()
+                await asyncio.Event().wait()
+
+        async def bye(_request):
+            await begun.wait()
+            return "Bye."
+
+        registry = registry_of(Inner(), a("outer", spawn("inner"), bye))
+        await turn(registry, spawn("outer"), WAIT, "Fine.")
+        await finished(registry)
+        return [registry.operations.take(each) for each in sessions]
+
+    assert asyncio.run(main()) == [()]
 
 
 # Questions to the user -----------------------------------------------------------------------------------------------
@@ -790,6 +908,20 @@ def test_waiting_for_any_reports_a_question_and_asks_it_only_if_none_has_ended()
     assert run(registry, both, wait_all(), approver=ask_later).ended == "suspended"
 
 
+def test_waiting_for_any_asks_a_question_while_others_work():
+    async def never(_request):
+        await asyncio.Event().wait()
+
+    async def main():
+        registry = registry_of(a("asks", WIPE, "Wiped."), a("slow", never))
+        script = [[spawn("asks"), spawn("slow")], wait_all(wait_for="any", seconds=3_600)]
+        async with asyncio.timeout(PATIENCE):
+            return await turn(registry, *script, approver=ask_later)
+
+    outcome = asyncio.run(main())
+    assert (outcome.ended, len(outcome.pending)) == ("suspended", 1)
+
+
 def test_an_agent_that_was_changed_meanwhile_does_not_go_on():
     made = Processes(WIPE, "Wiped it.", main=[spawn(), WAIT, "Fine."])
     outcome = made.resume(made.start(), Once(), instructions="Wipe all.")
@@ -823,6 +955,21 @@ def test_a_message_for_an_agent_that_waits_is_read_after_the_answer():
         return first
 
     made.resume(asyncio.run(main()), Once(), registry)
+    assert [message.text for message in made.helper.requests[-1].messages][-1] == "Also this."
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_message_for_an_agent_that_waits_isnt_lost_with_its_process(together):
+    made, send = Processes(WIPE, "Wiped.", main=[]), to("send_agent_input", message="Also this.")
+    registry = made.registry()
+
+    async def once_it_waits(request):
+        await finished(registry)
+        return [WAIT(request), send(request)] if together else send(request)
+
+    made.main = Steps([spawn(), once_it_waits, *([] if together else [WAIT]), "Fine."])
+    suspended = asyncio.run(run_turn(made.main, "go", registry, CONTEXT, approver=ask_later))
+    made.resume(suspended, Once())
     assert [message.text for message in made.helper.requests[-1].messages][-1] == "Also this."
 
 
@@ -890,7 +1037,7 @@ def test_closing_ends_an_agent_that_works_and_closing_again_changes_nothing():
             return CLOSE(request)
 
         outcome = await turn(registry_of(helper), spawn(), close, CLOSE, "Fine.")
-        return helper.ended, results(outcome)
+        return list(helper.ended), results(outcome)
 
     ended, texts = asyncio.run(main())
     assert (ended, texts[1]) == (["Do it"], "helper failed:\nIt was ended, as close_agent was called.")
@@ -910,6 +1057,18 @@ def test_closing_one_ends_those_that_it_has_started_also_if_they_are_kept():
     assert ended == ["Do it"]
     assert texts[1] == "outer has ended:\nBye."
     assert "which is the limit (helper)" in texts[3]
+
+
+def test_closing_a_workflow_ends_those_that_its_members_have_started():
+    async def main():
+        inner = Waits()
+        inner.name = "inner"
+        team = SequentialAgent(name="team", agents=[a("outer", spawn("inner"), inner.step)])
+        registry = registry_of(team, inner, keep=True)
+        outcome = await turn(registry, spawn("team"), WAIT, CLOSE, "Fine.")
+        return list(inner.ended), outcome.ended
+
+    assert asyncio.run(main()) == (["Do it"], "answered")
 
 
 @pytest.mark.parametrize("steps", range(0, 60, 5))
@@ -1019,6 +1178,24 @@ def test_a_session_stores_the_last_agents(monkeypatch):
     assert results(outcome)[-1].startswith("There is no agent")
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_agents_are_forgotten_by_their_last_use(monkeypatch, anew):
+    monkeypatch.setattr("pegboard_agents.spawn.MOST_STORED", 2)
+    monkeypatch.setattr("pegboard_agents.spawn.MOST_REMEMBERED", 1)
+    helper = a("helper", *["Fine."] * 4)
+    spawn_and_wait = [step for number in range(2) for step in (spawn(), to("wait_agents", number))]
+    first = run(registry := registry_of(helper), *spawn_and_wait, "Fine.")
+    state = dict(sorted(first.state.items()))  # a host may store it in any order
+    context = ReadonlyContext(user="u", session="s", state=state)
+    request = ModelRequest(first.messages).with_messages("next")
+    use_first = [to("wait_agents", 0), spawn(), to("wait_agents", 2)]
+    registry = registry_of(helper) if anew else registry
+    outcome = run(
+        registry, *use_first, to("wait_agents", 0), to("wait_agents", 1), "Fine.", context=context, request=request
+    )
+    assert ["There is no agent" in text for text in results(outcome)[-2:]] == [False, True]
+
+
 # Hosts ---------------------------------------------------------------------------------------------------------------
 
 
@@ -1028,7 +1205,7 @@ def test_agents_as_tools_may_start_agents_which_end_with_them():
         registry = registry_of(inner)
         registry.register(agent_tool(a("outer", spawn(), inner.step)))
         outcome = await turn(registry, ToolCall("outer", {"request": "x"}), "Fine.")
-        return inner.ended, results(outcome)
+        return list(inner.ended), results(outcome)
 
     assert asyncio.run(main()) == (["Do it"], ["Bye."])
 
@@ -1041,7 +1218,7 @@ def test_a_turn_of_a_host_that_interrupts_it_ends_its_agents():
         await helper.begun.wait()
         made.interrupt()
         outcome = await running
-        return outcome.ended, helper.ended
+        return outcome.ended, list(helper.ended)
 
     assert asyncio.run(main()) == ("interrupted", ["Do it"])
 

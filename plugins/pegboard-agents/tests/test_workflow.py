@@ -8,7 +8,18 @@ import asyncio
 import attrs
 import pytest
 
-from pegboard import Once, PendingCalls, ReadonlyContext, Reject, ToolCall, ToolContext, ToolRegistry, tool
+from pegboard import (
+    REMOVED,
+    Actions,
+    Once,
+    PendingCalls,
+    ReadonlyContext,
+    Reject,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
+    tool,
+)
 from pegboard.approval import ask_later
 from pegboard.errors import FatalToolError, InvalidNameError
 from pegboard.testing import ScriptedModel
@@ -181,6 +192,35 @@ def test_exit_loop_ends_the_innermost_loop():
 def test_a_loop_that_nobody_leaves_ends_after_its_rounds_and_says_so(rounds, words):
     result = answer(LoopAgent(name="review", agents=[a("one", *["More."] * rounds)], max_rounds=rounds))
     assert result.text == f"More.\n\n[review ended after {words} which is the maximum.]"
+
+
+def test_a_loop_that_is_left_in_its_last_round_doesnt_say_that_it_wasnt():
+    one, two = a("one", "Draft."), a("two", EXIT)
+    assert answer(LoopAgent(name="review", agents=[one, two], max_rounds=1)).text == "Draft."
+
+
+class Leaves:
+    name, description = "leaves", ""
+
+    def __init__(self, **facts):
+        self.facts = facts
+
+    async def run(self):
+        return Actions(**self.facts)
+
+
+@pytest.mark.parametrize("escalate", [False, True])
+def test_an_object_changes_the_state_and_ends_a_loop_by_actions(escalate):
+    one = a("one", "Draft.", ToolCall("look", {}), "Again.")
+    leaves = Leaves(escalate=escalate, state_delta={"plan": REMOVED, "x": 1})
+    result = answer(LoopAgent(name="review", agents=[one, leaves], max_rounds=2))
+    assert result.text == "Draft." if escalate else result.text.startswith("Again.")
+    if not escalate:
+        assert one.model.requests[2].messages[-1].results[0].result.text == "{'old': 1, 'x': 1}"
+
+
+def test_an_object_outside_of_a_loop_may_leave_too():
+    assert answer(Leaves(escalate=True)).text == ""
 
 
 # Parallel ------------------------------------------------------------------------------------------------------------

@@ -444,7 +444,7 @@ class Turn:
     async def _report(self, outcome: TurnOutcome) -> TurnOutcome:
         """The outcome with the plugins' reports, each of which is emitted, too; a failure is logged."""
         chain = await self.registry.chain("report_turn", dict)
-        for link in chain:
+        for link in sorted(chain, key=lambda each: each.plugin != "host"):  # the host's may end what others report on
             try:
                 answer = await chain.ask(link, self.context, outcome)
                 report: dict[str, Any] = {} if answer is None else plain_copy(answer, _DEEPEST_REPORT, [_MOST_REPORTED])

@@ -47,7 +47,8 @@ class RunsAgent(Protocol):
 
     `run` takes, by name, some of `request` (the input), `context` (the agent's own `ReadonlyContext`) and `call` (the
     `ToolContext` of the call, to ask the user, emit, or call tools), is plain or async, and returns the answer: a value
-    of the output type, or a `ToolResult`. Of an agent in a workflow or in the background, it can't take `call`.
+    of the output type, a `ToolResult`, or `Actions` that change the state or (`escalate`) end the loop. Of an agent in
+    a workflow or in the background, it can't take `call`.
     """
 
     @property

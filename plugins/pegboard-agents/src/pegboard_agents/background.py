@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
-from pegboard import Confirmation, Message, ToolContext, ToolError, ToolResult, Turn, TurnOutcome
+from pegboard import Confirmation, Message, ToolContext, ToolError, ToolRegistry, ToolResult, Turn, TurnOutcome
 from pegboard.errors import FatalToolError, PegboardError, log_failure
 from pegboard.schema.converter import JsonRecord
 from pegboard_agents.agent import SECONDS, Agent, AgentEvent, AgentResult, AgentRun, AnyAgent, Suspension
@@ -33,19 +35,23 @@ class StoredAgent(JsonRecord):
         agent: The agent's name.
         session: Its own session.
         messages: Its conversation; left out while it waits, as that has it.
+        inbox: Messages for it that it hasn't read.
         answer: Its last answer, or why there is none.
         failed: Whether that is an error.
         waits: What it waits for, or `None`.
         working: Whether it worked when this was written.
+        used: When a call was last about it, in seconds since 1970 (UTC).
     """
 
     agent: str
     session: str
     messages: tuple[Message, ...] = ()
+    inbox: tuple[Message, ...] = ()
     answer: str = ""
     failed: bool = False
     waits: Suspension | None = None
     working: bool = False
+    used: float = 0.0
 
 
 @define(eq=False)
@@ -69,7 +75,6 @@ class BackgroundAgent:
         waits: What it waits for, or `None`.
         asked_by: The message and the call that were suspended last for what it waits for.
         inbox: Messages for it that it hasn't read.
-        operation: The id of the operation that it runs as, until its result was reported; or `None`.
         fatal: The error by which one of its tools ended the turn, until a call has raised it; or `None`.
         changed: Done at its next change of status.
         listener: Gets its events, as partial results of the call that started it, until that turn ends; or `None`.
@@ -91,10 +96,10 @@ class BackgroundAgent:
     waits: Suspension | None = None
     asked_by: tuple[str | None, str] = (None, "")
     inbox: deque[Message] = field(factory=deque[Message])
-    operation: str | None = None
     fatal: FatalToolError | None = None
     changed: Future[None] = field(factory=Future[None])
     listener: Callable[[object], None] | None = None
+    _forget: Callable[[], None] | None = field(default=None, init=False)  # drops its result, which a call has reported
     _ask_until: Future[None] = field(factory=Future[None], init=False)
     _taken: list[Message] = field(factory=list[Message], init=False)
     _turn: Turn | None = field(default=None, init=False)
@@ -107,18 +112,14 @@ class BackgroundAgent:
 
     def to_stored(self) -> StoredAgent:
         """The agent as JSON data."""
-        messages = () if self.waits is not None else last_messages((*self.messages, *self.inbox))
-        facts = self.answer, self.failed, self.waits, self.status == "working"
-        return StoredAgent(self.agent.name, self.session, messages, *facts)
+        messages = () if self.waits is not None else last_messages(self.messages)
+        facts = self.answer, self.failed, self.waits, self.status == "working", time.time()
+        return StoredAgent(self.agent.name, self.session, messages, tuple(self.inbox), *facts)
 
     def restore(self, stored: StoredAgent) -> None:
         """Takes over what another process has stored."""
-        self.messages, self.answer, self.failed, self.waits = (
-            stored.messages,
-            stored.answer,
-            stored.failed,
-            stored.waits,
-        )
+        self.messages, self.inbox = stored.messages, deque(stored.inbox)
+        self.answer, self.failed, self.waits = stored.answer, stored.failed, stored.waits
         if stored.waits is not None:
             self.status = "waiting"
             with suppress(PegboardError):
@@ -177,19 +178,22 @@ class BackgroundAgent:
             options=options,
             **own,
         )
-        unread, waits, status = tuple(self.inbox), self.waits, self.status
+        unread, waits, status, said = tuple(self.inbox), self.waits, self.status, self.answer
         run = self._next(run) if request is None and stored is None else run
         self.turn, self.listener, self._stopped, self._interrupted = context.invocation, context.listener, None, False
         self.is_left = False
         self.status, self.waits, self._task = "working", None, None
+        self.answer = "" if stored is None else self.answer
         try:
-            self.operation = context.background(self._work(run, inside.get() + 1))
+            operation = context.background(self._work(run, inside.get() + 1))
         except Exception as error:
-            self.status, self.waits, self.inbox, self.listener = status, waits, deque(unread), None
+            self.inbox, self.waits, self.status, self.answer, self.listener = deque(unread), waits, status, said, None
             if isinstance(error, LookupError):
                 text = f"{self.agent.name} was not run: agents can't run in the background here. Do the task yourself."
                 raise ToolError(text) from error
             raise
+        if context.provides(ToolRegistry):
+            self._forget = partial(context.service(ToolRegistry).operations.forget, operation)
 
     def send(self, context: ToolContext, text: str, *, interrupt: bool = False) -> None:
         """Gives it a message: now, at its next request to its model, or to begin with if it doesn't work.
@@ -220,8 +224,15 @@ class BackgroundAgent:
             was_waiting = self.waits is not None
             self.waits = None
             if was_waiting:
-                self.answer, self.failed = f"It was ended, as {reason}.", True
+                self._add(f"It was ended, as {reason}.")
+                self.failed = True
             self._change("ended")
+
+    def take_report(self) -> None:
+        """Sees to it that what is reported of it now doesn't come as a message as well."""
+        if self.status != "working" and self._forget is not None:
+            self._forget()
+            self._forget = None
 
     def check_loop(self) -> None:
         """Ends it if its event loop was closed while it worked, without cancelling it."""
@@ -341,19 +352,20 @@ class BackgroundAgent:
         self._taken = []
         was_interrupted, self._interrupted = self._interrupted, False
         is_cut = was_interrupted and (outcome is None or outcome.ended == "interrupted")
-        suspension = self._take_result(task)
+        earlier, suspension = self.answer, self._take_result(task)
         if self._stopped is None and (is_cut or (self.inbox and suspension is None)):
+            self.answer = earlier if is_cut else self.answer
             return True
         self.waits = None if self._stopped is not None else suspension
         self._change("ended" if self.waits is None else "waiting")
         return False
 
     def _take_result(self, task: asyncio.Task[AgentResult]) -> Suspension | None:
-        """Sets the answer; returns what the agent waits for instead, or `None`."""
+        """Adds to the answer; returns what the agent waits for instead, or `None`."""
         self.failed = True
         if self._stopped is not None:
             text = "" if self._turn is None or self._turn.outcome is None else self._turn.outcome.text
-            self.answer = f"It was ended, as {self._stopped}." + (f"\nIts text so far: {text}" if text else "")
+            self._add(f"It was ended, as {self._stopped}." + (f"\nIts text so far: {text}" if text else ""))
             task.add_done_callback(_retrieve)  # perhaps later
             return None
         try:
@@ -361,17 +373,23 @@ class BackgroundAgent:
             if result.suspension is not None:
                 self.failed = False
                 return result.suspension
-            self.answer, self.failed = result.text, False
+            self._add(result.text)
+            self.failed = False
         except ToolError as error:
-            self.answer = error.text
+            self._add(error.text)
         except FatalToolError as error:
-            self.answer, self.fatal = f"One of its tools ended the turn: {error}", error
+            self._add(f"One of its tools ended the turn: {error}")
+            self.fatal = error
         except asyncio.CancelledError:
-            self.answer = "It cancelled itself."
+            self._add("It cancelled itself.")
         except Exception as error:  # noqa: BLE001  of an agent of any kind
             log_failure(f"the agent {self.agent.name}", error)
-            self.answer = f"It failed ({type(error).__name__})."
+            self._add(f"It failed ({type(error).__name__}).")
         return None
+
+    def _add(self, text: str) -> None:
+        """Adds to an answer that its caller hasn't read: it has gone on with a message since."""
+        self.answer = "\n\n".join(filter(None, (self.answer, text)))
 
 
 def _retrieve(task: asyncio.Task[AgentResult]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from pegboard.typing import JsonObject
 
 HANDOVERS: Final = 10
+may_return: Final[ContextVar[bool]] = ContextVar("pegboard_agents_may_return", default=False)
+"""Whether `exit_loop` in the current turn returns the conversation to another agent."""
+
 _VERSION: Final = 1
 
 
@@ -170,7 +174,11 @@ async def run_agents(  # noqa: PLR0913  all but three by name
     while True:
         agent = _agent_of(known, now.agent)
         turn = await _turn(agent, now.turn, registry, model, context, {**options, **resumed})
-        outcome, resumed = await turn.run(), {}
+        token = may_return.set(bool(now.callers) and now.handovers < handovers)
+        try:
+            outcome, resumed = await turn.run(), {}
+        finally:
+            may_return.reset(token)
         now = attrs.evolve(now, turn=outcome)
         if now.handovers >= handovers and (
             outcome.ended == "transferred" or (outcome.ended == "escalated" and now.callers)

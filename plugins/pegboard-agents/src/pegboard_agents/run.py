@@ -15,6 +15,7 @@ from attrs import Factory, frozen
 from pegboard import (
     REMOVED,
     Abort,
+    Actions,
     Ask,
     ChangeArguments,
     Confirmation,
@@ -97,7 +98,10 @@ async def run_agent(run: AgentRun) -> AgentResult:
     if isinstance(run.agent, Agent):
         return await _run_turn(run.agent, run)
     answer = await _run_object(run.agent, run)
-    return AgentResult(agent=run.agent.name, answer=answer, state=run.context.state)
+    if not isinstance(answer, Actions):
+        return AgentResult(agent=run.agent.name, answer=answer, state=run.context.state)
+    answer.apply_to(state := dict(run.context.state))
+    return AgentResult(agent=run.agent.name, ended="escalated" if answer.escalate else "answered", state=state)
 
 
 async def _run_object(agent: RunsAgent, run: AgentRun) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 from uuid import uuid4
@@ -17,6 +17,7 @@ from pegboard.json import is_object
 from pegboard_agents.agent import DEPTH, SECONDS, AnyAgent, distinct_agents
 from pegboard_agents.agent_call import check_depth
 from pegboard_agents.background import GRACE_SECONDS, BackgroundAgent, Owner, StoredAgent
+from pegboard_agents.handover import may_return
 from pegboard_agents.run import inside, new_session
 
 MOST_AGENTS: Final = 6
@@ -155,7 +156,7 @@ class _Background:
         """Starts an agent."""
         agent = self.agents[arguments["agent"]]
         check_depth(agent.name, inside.get(), self.depth)
-        id_, session = f"{agent.name}-{uuid4().hex[:6]}", new_session(agent, context.session)
+        id_, session = f"{agent.name}-{uuid4().hex[:12]}", new_session(agent, context.session)
         record = self._new(context, id_, agent, session)
         self._begin(context, record)
         record.start(context, arguments["request"])
@@ -187,17 +188,23 @@ class _Background:
         seconds, wants_any = arguments.get("seconds", 60), arguments.get("wait_for") == "any"
         if context.remaining is not None:
             seconds = min(seconds, max(context.remaining - 1, 0))
+
+        def asks(record: BackgroundAgent) -> bool:
+            return record.waits is not None and not _is_asked(context, record)
+
+        def is_enough(record: BackgroundAgent) -> bool:
+            return wants_any and (record.status == "ended" or asks(record))
+
         with context.unlocked():
-            await _wait_for(records, seconds, wants_any=wants_any)
+            await _wait_for(records, seconds, is_enough)
         for each in records:
-            _take_report(context, each)
+            each.take_report()
             fatal, each.fatal = each.fatal, None
             if fatal is not None:
                 raise fatal
-        asks = next((each for each in records if each.waits is not None and not _is_asked(context, each)), None)
-        has_ended = any(each.status == "ended" for each in records)
-        if asks is not None and not (wants_any and has_ended):
-            self._suspend(context, asks, records)
+        asking = next(filter(asks, records), None)
+        if asking is not None and not (wants_any and any(each.status == "ended" for each in records)):
+            self._suspend(context, asking, records)
         for each in records:
             self._store(context, each)
         return _result("\n\n".join((*notes, *(each.report for each in records))), records)
@@ -210,15 +217,15 @@ class _Background:
             each.stop("close_agent was called")
         with context.unlocked():
             await asyncio.gather(*(each.ended(GRACE_SECONDS + 1) for each in ending))
-        _take_report(context, record)
+        record.take_report()
         self._store(context, record)
         return _result(record.report, [record])
 
     def _started_by(self, record: BackgroundAgent) -> list[BackgroundAgent]:
-        """The agents that an agent has started, with those that they have started."""
-        own = (record.owner[0], record.session)
-        started = [each for each in list(self._known.values()) if each.owner == own]
-        return [each for one in started for each in (one, *self._started_by(one))]
+        """The agents that an agent, its members or the agents that it called have started: in sessions below its."""
+        below = f"{record.session}/"
+        known = [each for each in list(self._known.values()) if each.owner[0] == record.owner[0]]
+        return [each for each in known if each.session.startswith(below)]
 
     # Questions to the user -----------------------------------------------------------------------------------------
 
@@ -240,7 +247,7 @@ class _Background:
         """Takes over the agents of a suspended call of another process."""
         agents = self._stored(context).get("agents")
         for id_, each in agents.items() if is_object(agents) else ():
-            self._remember(context, id_, each)
+            self._remember(context, id_, each, context.state.get(f"{STORED}{id_}"))
 
     def _answer(self, context: ToolContext) -> list[str]:
         """Gives an agent the answer to its question; returns notes for the model."""
@@ -277,7 +284,7 @@ class _Background:
         if registry is not None and registry not in self._watched:
             self._watched.add(registry)
             registry.add_callback("before_turn", self._begin_turn)
-            registry.add_callback("after_turn", self._end_turn)
+            registry.add_callback("report_turn", self._end_turn)
         for status, most in (("ended", MOST_REMEMBERED), ("waiting", MOST_WAITING)):
             idle = [each.id for each in known if each.status == status]
             for id_ in idle[: max(len(idle) - most, 0)]:
@@ -286,16 +293,28 @@ class _Background:
     async def _begin_turn(self, context: ReadonlyContext) -> None:
         """Ends the agents of a turn that the session hasn't continued: another turn begins."""
         left = [each for each in list(self._known.values()) if each.is_left and each.turn != context.invocation]
-        await self._end([each for each in left if _owns(context, each)])
-
-    async def _end_turn(self, context: ReadonlyContext, outcome: TurnOutcome) -> None:
-        """Ends the agents of a turn that aren't kept; nobody is asked by the others any more."""
-        of_turn = [each for each in list(self._known.values()) if each.turn == context.invocation]
-        mine = [each for each in of_turn if each.owner == (context.user, context.session)]
+        mine = [each for each in left if _owns(context, each)]
         for each in mine:
             each.postpone()
-            each.is_left = outcome.ended in ("suspended", "pending", "transferred")
-        await self._end([each for each in mine if not each.is_left])
+        await self._end(mine)
+
+    async def _end_turn(self, context: ReadonlyContext, outcome: TurnOutcome) -> None:
+        """Ends the agents of a turn that aren't kept, and nobody is asked by the others any more.
+
+        Unless the conversation is handed over: then the turn of the user continues, and another agent's may end it.
+        """
+        of_turn = [each for each in list(self._known.values()) if each.turn == context.invocation]
+        mine = [each for each in of_turn if each.owner == (context.user, context.session)]
+        is_top, ended = context.root is None, outcome.ended
+        continues = is_top and (ended == "transferred" or (ended == "escalated" and may_return.get()))
+        for each in mine:
+            each.is_left = continues or ended in ("suspended", "pending")
+            if not continues:
+                each.postpone()
+        ending = [each for each in mine if not each.is_left]
+        await self._end(ending)
+        for each in ending if not is_top else ():
+            each.take_report()  # no later turn would: an agent's session ends with its turn
 
     async def _end(self, agents: Sequence[BackgroundAgent]) -> None:
         """Ends those of these agents that aren't kept."""
@@ -317,20 +336,21 @@ class _Background:
             own = [each.id for each in list(self._known.values()) if _owns(context, each)]
             there_are = f"There are {', '.join(own)}." if own else "Start one with spawn_agent."
             raise ToolError(f"There is no agent {id_!r:.80} here. {there_are}")
+        self._known[id_] = self._known.pop(id_)  # the last ones are those that were used last
         record.check_loop()
         return record
 
-    def _remember(self, context: ToolContext, id_: str, stored: Any) -> BackgroundAgent | None:
-        """The agent that another process has stored, unless this one has it; `None` if it can't be read."""
-        known = self._known.get(id_)
-        if known is not None or not is_object(stored):
-            return known if known is not None and _owns(context, known) else None
+    def _remember(self, context: ToolContext, id_: str, *stored: Any) -> BackgroundAgent | None:
+        """The agent that another process has stored last, unless this one has it; `None` if it can't be read."""
+        if (known := self._known.get(id_)) is not None:
+            return known if _owns(context, known) else None
+        last = max(stored, key=_last_use)
         try:
-            read = StoredAgent.from_json(stored)
+            read = StoredAgent.from_json(last) if is_object(last) else None
         except ValueError as error:
             log_failure(f"reading the agent {id_:.80}", error)
             return None
-        if (agent := self.agents.get(read.agent)) is None:
+        if read is None or (agent := self.agents.get(read.agent)) is None:
             return None
         record = self._known[id_] = self._new(context, id_, agent, read.session)
         record.restore(read)
@@ -339,15 +359,22 @@ class _Background:
     def _store(self, context: ToolContext, record: BackgroundAgent) -> None:
         """Stores an agent in the session's state, so that it can be resumed in another process."""
         key, state = f"{STORED}{record.id}", context.state
-        stored = [each for each in state if each.startswith(STORED) and each != key]
-        for each in stored[: max(len(stored) + 1 - MOST_STORED, 0)]:
-            del state[each]
+        others = [each for each in state if each.startswith(STORED) and each != key]
+        if (surplus := len(others) + 1 - MOST_STORED) > 0:
+            for each in sorted(others, key=lambda each: _last_use(state[each]))[:surplus]:
+                del state[each]
         stored_agent = record.to_stored()
         try:
             state[key] = stored_agent.to_json()
         except ValueError as error:  # too large, or no JSON: its answer is kept
             log_failure(f"storing the conversation of {record.id}", error)
             state[key] = stored_agent.evolve(messages=(), waits=None, working=False).to_json()
+
+
+def _last_use(stored: Any) -> float:
+    """When a stored agent was used last."""
+    used = stored.get("used") if is_object(stored) else None
+    return used if isinstance(used, int | float) else 0.0
 
 
 def _top_of(context: ToolContext) -> Owner:
@@ -363,16 +390,16 @@ def _owns(context: ToolContext | ReadonlyContext, record: BackgroundAgent) -> bo
     return context.session is not None or record.turn == context.invocation or f"{STORED}{record.id}" in context.state
 
 
-async def _wait_for(records: Sequence[BackgroundAgent], seconds: float, *, wants_any: bool) -> None:
-    """Waits until none of the agents works, or one has ended, for so many seconds at most."""
+async def _wait_for(
+    records: Sequence[BackgroundAgent], seconds: float, is_enough: Callable[[BackgroundAgent], bool]
+) -> None:
+    """Waits until none of the agents works, or one is enough, for so many seconds at most."""
     loop = asyncio.get_running_loop()
     due = loop.time() + seconds
-    while True:
-        working = [(each, each.changed) for each in records if each.status == "working"]
-        left = due - loop.time()
-        if not working or left <= 0 or (wants_any and any(each.status == "ended" for each in records)):
+    while (left := due - loop.time()) > 0 and not any(map(is_enough, records)):
+        changes = [asyncio.wrap_future(each.changed) for each in records if each.status == "working"]
+        if not changes:
             return
-        changes = [asyncio.wrap_future(changed) for _, changed in working]
         await asyncio.wait(changes, timeout=left, return_when=asyncio.FIRST_COMPLETED)
 
 
@@ -380,13 +407,6 @@ def _is_asked(context: ToolContext, record: BackgroundAgent) -> bool:
     """Whether another call of the same message asks the question of an agent."""
     message, call = record.asked_by
     return message is not None and message == context.message and call != context.call_id
-
-
-def _take_report(context: ToolContext, record: BackgroundAgent) -> None:
-    """Sees to it that what this call reports of an agent isn't reported by a message as well."""
-    if record.status != "working" and record.operation is not None and context.provides(ToolRegistry):
-        context.service(ToolRegistry).operations.forget(record.operation)
-        record.operation = None
 
 
 def _result(text: str, records: Sequence[BackgroundAgent]) -> ToolResult:

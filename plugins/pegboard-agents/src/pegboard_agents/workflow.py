@@ -181,8 +181,8 @@ class SequentialAgent(Workflow):
             assert passed is not None
             progress, answer = passed, None
             if result.ended == "escalated" and step.in_loop:
-                return self._ended(progress, base, "answered" if self.in_loop else "escalated")
-        return self._ended(progress, base, "answered")
+                return self._result(progress, base, "answered" if self.in_loop else "escalated")
+        return self._result(progress.evolve(answer=f"{progress.answer}{self._note()}".lstrip()), base)
 
     def _progress(self, run: AgentRun) -> _Progress:
         if run.stored is None:
@@ -203,7 +203,11 @@ class SequentialAgent(Workflow):
             waiting=None,
         )
 
-    def _ended(self, progress: _Progress, base: Mapping[str, Any], ended: str) -> AgentResult:
+    def _note(self) -> str:
+        """What the answer says besides if nothing has ended it earlier."""
+        return ""
+
+    def _result(self, progress: _Progress, base: Mapping[str, Any], ended: str = "answered") -> AgentResult:
         state = progress.state.applied(base)
         return AgentResult(agent=self.name, ended=ended, answer=progress.answer, state=state)
 
@@ -239,13 +243,9 @@ class LoopAgent(SequentialAgent):
         """Digest of everything that has to be unchanged when a suspended call is resumed."""
         return f"{super().digest(takes, gives)} {self.max_rounds}"
 
-    def _ended(self, progress: _Progress, base: Mapping[str, Any], ended: str) -> AgentResult:
-        result = super()._ended(progress, base, ended)
-        if progress.place < self.turns:
-            return result
+    def _note(self) -> str:
         rounds = f"{self.max_rounds} round{'s' * (self.max_rounds > 1)}"
-        note = f"[{self.name} ended after {rounds}, which is the maximum.]"
-        return attrs.evolve(result, answer=f"{result.answer}\n\n{note}".lstrip())
+        return f"\n\n[{self.name} ended after {rounds}, which is the maximum.]"
 
 
 # At the same time --------------------------------------------------------------------------------------------------
