@@ -217,6 +217,20 @@ def test_a_text_that_cant_be_made_has_no_sample(schema) -> None:
         samples_of({"type": "string", **schema})
 
 
+def test_a_schema_that_no_finite_value_fits_has_none_after_a_number_of_guesses() -> None:
+    parts = {name: {"$ref": "#"} for name in "abcdefghij"}
+    with pytest.raises(NoSampleError):
+        samples_of({"type": "object", "properties": parts, "required": [*parts]})
+
+
+def test_arrays_of_long_arrays_have_no_sample_that_is_huge() -> None:
+    part = {"type": "integer"}
+    for _ in range(3):
+        part = {"type": "array", "items": part, "minItems": 1_000}
+    with pytest.raises(NoSampleError):
+        samples_of(part)
+
+
 # Texts that fit patterns ---------------------------------------------------------------------------------------------
 
 

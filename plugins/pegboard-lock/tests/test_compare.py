@@ -26,6 +26,31 @@ def _takes(schema, text):
     return validator_of(json.dumps(schema)).accepts(json.loads(text))
 
 
+_MEMBERS = tuple(f"v{number}" for number in range(200))
+
+
+def _alternative(name, part):
+    return properties(("kind",), kind={"const": name}, value=part)
+
+
+def _tree(leaf):
+    return properties(leaf=leaf, parts={"type": "array", "items": {"$ref": "#/$defs/t"}})
+
+
+def _endless():
+    """A schema that no finite value fits, with very many ways to try."""
+    parts = {name: {"$ref": "#/$defs/t"} for name in "abcdefghij"}
+    return {**one({"$ref": "#/$defs/t"}), "$defs": {"t": properties(tuple(parts), **parts)}}
+
+
+def _deep_arrays():
+    """A schema whose smallest value has a thousand million items."""
+    part = WHOLE
+    for _ in range(3):
+        part = {"type": "array", "items": part, "minItems": 1000}
+    return one(part)
+
+
 def test_there_are_sixty_pairs():
     assert len(NARROWER) + len(CROSSED) == 60
 
@@ -59,12 +84,10 @@ def test_notes_are_no_change():
     assert compare_arguments(old, {**new, "title": "T"}) is None
 
 
-def test_a_change_that_no_value_shows_is_incompatible_and_says_what_the_keywords_say():
-    change = compare_arguments(one({**TEXT, "format": "date"}), one({**TEXT, "format": "uuid"}))
-    assert change.kind == "incompatible"
-    assert str(change) == "by its keywords it is wider and narrower, as no value shows"
-    stricter = compare_arguments(one(TEXT), one({**TEXT, "format": "uuid"}))
-    assert (stricter.kind, str(stricter)) == ("incompatible", "by its keywords it is narrower, as no value shows")
+def test_a_change_that_no_value_shows_is_incompatible():
+    for old, new in (({"format": "date"}, {"format": "uuid"}), ({}, {"format": "uuid"})):
+        change = compare_arguments(one({**TEXT, **old}), one({**TEXT, **new}))
+        assert (change.kind, str(change)) == ("incompatible", "no value was found that shows how it differs")
 
 
 def test_a_part_that_takes_less_hides_no_other_that_may_take_more():
@@ -98,10 +121,84 @@ def test_a_part_that_takes_less_hides_no_other_that_may_take_more():
             one({"anyOf": [{**TEXT, "pattern": "^([a-z]+|[0-9]{7}!)$"}, {**WHOLE, "maximum": 5}]}),
             id="of two alternatives one takes more",
         ),
+        pytest.param(
+            properties(("a",), a={"enum": [*_MEMBERS]}, n={**WHOLE, "maximum": 9}),
+            properties(("a",), a={"enum": [*_MEMBERS, "zz"]}, n={**WHOLE, "maximum": 5}),
+            id="one of many members of an enum is new",
+        ),
+        pytest.param(
+            {**properties(**{name: {**WHOLE, "maximum": 9} for name in "abcdefgh"}), "maxProperties": 3},
+            {**properties(**{name: {**WHOLE, "maximum": 5} for name in "abcdefgh"}), "maxProperties": 8},
+            id="more properties at once, each with less",
+        ),
+        pytest.param(
+            one({**TEXT, "maxLength": 50, "not": {"pattern": "^[0-9]{7}!$"}}),
+            one({**TEXT, "maxLength": 20}),
+            id="what was refused isn't, and it is shorter",
+        ),
+        pytest.param(
+            one({"oneOf": [_alternative("a", TEXT), _alternative("b", WHOLE)]}),
+            one({"oneOf": [_alternative("a", {**TEXT, "maxLength": 3}), _alternative("c", WHOLE)]}),
+            id="of two alternatives one is another",
+        ),
+        pytest.param(
+            one({"oneOf": [WHOLE, {"type": "number"}]}),
+            one({"oneOf": [WHOLE]}),
+            id="a value fitted two alternatives",
+        ),
+        pytest.param(
+            {**properties(a=WHOLE, b=TEXT), "if": {"required": ["a"]}, "then": {"required": ["b"]}},
+            properties(a={**WHOLE, "maximum": 5}, b=TEXT),
+            id="a condition is gone",
+        ),
     ],
 )
 def test_what_may_take_more_is_never_narrowed(old, new):
-    assert compare_arguments(old, new).kind == "incompatible"
+    assert compare_arguments(old, new).kind != "narrowed"
+    assert compare_arguments(new, old).kind != "widened"
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        pytest.param(one({"enum": [*_MEMBERS]}), one({"enum": [*_MEMBERS][:150]}), id="an enum of many loses some"),
+        pytest.param(
+            {**properties(a={"$ref": "#/$defs/n"}, b=TEXT), "$defs": {"n": WHOLE}},
+            {**properties(a={"$ref": "#/$defs/n"}, b=TEXT), "$defs": {"n": {**WHOLE, "maximum": 5}}},
+            id="an optional property behind a reference",
+        ),
+        pytest.param(
+            {**properties(t={"$ref": "#/$defs/t"}), "$defs": {"t": _tree(WHOLE)}},
+            {**properties(t={"$ref": "#/$defs/t"}), "$defs": {"t": _tree({**WHOLE, "maximum": 5})}},
+            id="in a recursive schema",
+        ),
+        pytest.param(
+            one({"oneOf": [_alternative("a", TEXT), _alternative("b", WHOLE), _alternative("c", WHOLE)]}),
+            one({"oneOf": [_alternative("a", TEXT), _alternative("b", WHOLE)]}),
+            id="an alternative with a name of its own",
+        ),
+        pytest.param(
+            one({"type": ["string", "null"], "maxLength": 9}),
+            one({"anyOf": [{**TEXT, "maxLength": 3}, {"type": "null"}]}),
+            id="written in another way",
+        ),
+        pytest.param(one(WHOLE), one({**WHOLE, "exclusiveMinimum": 2}), id="more than"),
+        pytest.param(
+            properties(is_open=True, a={**TEXT, "not": {"maxLength": 1}}),
+            properties(is_open=True, a={**TEXT, "not": {"maxLength": 3}}),
+            id="more is refused",
+        ),
+    ],
+)
+def test_what_keywords_prove_to_take_less_is_narrowed(wide, narrow):
+    assert compare_arguments(wide, narrow).kind == "narrowed"
+    assert compare_arguments(narrow, wide).kind == "widened"
+
+
+def test_without_a_value_that_shows_it_nothing_is_widened():
+    """No sample has the item that both want."""
+    few, many = (one({"type": "array", "contains": {"const": "zz"}, "maxItems": most}) for most in (4, 5))
+    assert compare_arguments(many, few).kind == compare_arguments(few, many).kind == "incompatible"
 
 
 def test_what_stands_in_a_pattern_is_tried():
@@ -119,6 +216,14 @@ def test_a_schema_that_cant_be_used_is_incompatible():
 def test_the_search_ends_at_its_deadline():
     change = compare_arguments(one(TEXT), one({**TEXT, "pattern": "^never$"}), deadline=time.monotonic() - 1)
     assert change.kind == "incompatible"
+
+
+@pytest.mark.parametrize("deep", [_endless(), _deep_arrays()], ids=["no value is finite", "arrays of arrays"])
+def test_the_search_ends_at_its_deadline_also_while_samples_are_sought(deep):
+    started = time.monotonic()
+    change = compare_arguments(deep, {**deep, "minProperties": 1}, deadline=started + 0.3)
+    assert change.kind == "incompatible"
+    assert time.monotonic() - started < 3
 
 
 def test_large_schemas_are_compared_in_bounded_time():

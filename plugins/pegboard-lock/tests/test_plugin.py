@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections import Counter
 
 import pytest
@@ -19,7 +20,6 @@ from pegboard import (
     tool_of,
 )
 from pegboard.config import trust
-from pegboard.schema import compare_schemas
 from pegboard_lock import CodeDigests, Comparison, Lock, LockPlugin, Present, lock_of, read_lock, write_lock
 
 
@@ -295,7 +295,26 @@ async def test_the_search_for_values_ends_in_time_however_many_tools_have_change
     wide = [each.with_spec(input_schema={"type": "object", "properties": {"path": {"minLength": 1}}}) for each in many]
     resolved = await made(*many, tools=wide).resolve()
     assert resolved.names == ()
-    assert "incompatible: by its keywords" in resolved.problems[0].cause
+    assert "incompatible: no value was found" in resolved.problems[0].cause
+
+
+async def test_a_comparison_that_takes_all_the_time_is_made_once_and_the_next_one_later(made, monkeypatch):
+    from pegboard_lock import check, drift
+
+    compared = []
+
+    def compare_slowly(_old, _new, deadline):
+        compared.append(deadline > time.monotonic())
+        while time.monotonic() <= deadline:
+            pass
+
+    monkeypatch.setattr(check, "_SECONDS", 0.05)
+    monkeypatch.setattr(drift, "compare_arguments", compare_slowly)
+    registry = made(*(each.with_spec(description="Old.") for each in (SIZE, NAME)))
+    for expected in ([True, False], [True], []):
+        assert (await registry.resolve()).names == ()
+        assert compared == expected
+        compared.clear()
 
 
 async def test_grants_may_be_bound_to_the_code(tmp_path):
@@ -336,10 +355,6 @@ def test_unchanged_tools_are_checked_without_comparing_any_again(made, monkeypat
     monkeypatch.setattr(check, "drift_of", lambda *_: pytest.fail("compared again"))
     monkeypatch.setattr(plugin, "read_lock", lambda *_: pytest.fail("read again"))
     assert len(asyncio.run(registry.resolve())) == 200
-
-
-def test_the_comparison_by_keywords_is_shared():
-    assert compare_schemas({"type": "string"}, {}) == {"wider"}
 
 
 async def test_code_that_changes_holds_every_tool_of_its_distribution_and_a_version_warns(made, tmp_path):

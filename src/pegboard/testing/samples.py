@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 from attrs import Factory, define, field
 
-from pegboard.json import is_array, is_object
+from pegboard.json import canonical_json, is_array, is_object
 from pegboard.schema.messages import SchemaSearch
 from pegboard.schema.references import REFERENCES, References, matcher
 from pegboard.typing import JsonObject, JsonSchema
@@ -35,6 +36,7 @@ _WORDS: Final = """
 _COMMON: Final = (*_WORDS.split(), "", "a b", *("0" * length for length in (8, 16, 32, 40, 64)), "\t", "\n")
 _LITERAL: Final = re.compile(r"[^\\^$.|?*+(){}\[\]]{1,80}")  # the runs of a pattern that may stand for themselves
 MOST_CHARACTERS: Final = 100_000  # the longest text that is tried
+_MOST_TEXT: Final = 1_000_000  # characters of the JSON of an array, which may have such arrays as items
 _ORDINARY_TEXT: Final = "sample"
 _LONG_TEXT: Final = 1_000
 _BY_FORMAT: Final[Mapping[str, str]] = {
@@ -116,12 +118,17 @@ def _types_of_both(one: Any, other: Any) -> list[str]:
     return sorted(both)
 
 
+def _members_of_both(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+    known = {canonical_json(value) for value in other}
+    return [value for value in one if canonical_json(value) in known]
+
+
 _OF_BOTH: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
     **dict.fromkeys(("items", "additionalProperties", "propertyNames"), lambda one, other: {"allOf": [one, other]}),
     "type": _types_of_both,
-    "enum": lambda one, other: [value for value in one if value in other],
+    "enum": _members_of_both,
     "required": lambda one, other: [*dict.fromkeys((*one, *other))],
 }
 """The rule that applies where two schemas have a keyword; of other keywords, the first schema's is used."""
@@ -158,12 +165,14 @@ class Samples:
     Attributes:
         schema: The schema.
         accepts: The schema's validator.
-        left: How many more guesses may be made; after that, optional parts are left out.
+        left: How many more guesses may be made; after that, optional parts are left out, and after 5,000 more all.
+        deadline: When to end, by `time.monotonic`.
     """
 
     schema: JsonSchema
     accepts: Callable[[Any], bool]
     left: int = MOST_GUESSES
+    deadline: float = math.inf
     _references: References = field(default=Factory(lambda self: References(self.schema), takes_self=True), init=False)
 
     def of(self, schema: JsonSchema | bool | None = None, level: int = 0) -> Iterator[Any]:
@@ -182,10 +191,18 @@ class Samples:
             if text not in seen and (self.fits(schema, value) if level else self.accepts(value)):
                 seen.add(text)
                 yield value
-            if len(seen) >= (_MOST_VARIANTS if level else _MOST_SAMPLES) or (seen and self.left < 0):
-                return
+            if (
+                len(seen) >= (_MOST_VARIANTS if level else _MOST_SAMPLES)
+                or (seen and self.left < 0)
+                or self._is_spent()
+            ):
+                break
         if not seen:
             raise NoSampleError
+
+    def _is_spent(self) -> bool:
+        """Whether there may be no more guesses, for required parts either."""
+        return self.left < -MOST_GUESSES or time.monotonic() > self.deadline
 
     def fits(self, schema: JsonSchema | bool, value: Any) -> bool:
         """Whether a value fits a part of the schema."""
@@ -194,20 +211,21 @@ class Samples:
     def flat(self, schema: JsonSchema | bool) -> JsonSchema:
         """A schema with its references and `allOf` merged in, as far as possible."""
         own: JsonSchema = {}
-        waiting, seen = [schema], list[Any]()
+        waiting, seen = [schema], dict[int, Any]()
         for part in waiting:  # grows as parts are found
             if part is False:
                 return {"enum": []}
-            if not is_object(part) or any(part is known for known in seen):
+            if not is_object(part) or id(part) in seen:
                 continue
-            seen.append(part)
+            seen[id(part)] = part
             waiting += [*self._references.targets(part), *part.get("allOf", ())]
             if not (self._references.legacy and "$ref" in part):  # which hides what is beside it
                 own = _both(own, {key: rule for key, rule in part.items() if key not in _MERGED})
         return own
 
     def _guesses(self, schema: JsonSchema | bool, level: int) -> Iterator[Any]:
-        if level > _MOST_LEVELS:
+        if level > _MOST_LEVELS or self._is_spent():
+            self.left -= 1  # many parts may end here without a guess
             return
         flat = self.flat(schema)
         yield from flat.get("examples", ())
@@ -252,6 +270,9 @@ class Samples:
             return
         head = [next(self.of(part, level + 1)) for part in first]
         pool = self._pool(rule, level)
+        longest = min(_MOST_ITEMS, _MOST_TEXT // max((len(json.dumps(each)) for each in pool), default=1))
+        if least > longest:
+            return
 
         def filled(length: int) -> list[Any]:
             items = pool if flat.get("uniqueItems") else pool * length
@@ -260,7 +281,7 @@ class Samples:
         ordinary = filled(max(least, min(1, most)))
         yield ordinary
         yield filled(least) if least else []
-        if "maxItems" in flat and most <= _MOST_ITEMS:
+        if "maxItems" in flat and most <= longest:
             yield filled(most)
         parts = [*first, *(() if len(ordinary) <= len(head) else (rule,))]
         for place, part in enumerate(parts):

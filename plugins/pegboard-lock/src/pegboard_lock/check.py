@@ -57,9 +57,9 @@ class Comparison:
         """The name of a tool's code, and the drifts of its definition."""
         known = self._known.get(tool)
         if known is None:
-            name = self.codes.name_of(tool)
+            name, is_late = self.codes.name_of(tool), deadline is not None and time.monotonic() > deadline
             known = name, _safe_drift(tool, name, self.lock, deadline)
-            if deadline is None or time.monotonic() < deadline or not known[1]:
+            if not (is_late and known[1]):  # the next resolution has time for it
                 self._known[tool] = known
         return known
 
