@@ -12,6 +12,7 @@ import pytest
 
 from installed import install, write
 from json_page import faults
+from pegboard import ToolSpec
 from pegboard.cli import Options
 from pegboard.cli.main import main
 from pegboard.cli.output import report_error
@@ -60,10 +61,10 @@ def run_whole(project, monkeypatch, capsys):
     return partial(_run, capsys, main)
 
 
-def _run(capsys, command, name, *words):
+def _run(capsys, command, name, *words, functions=("--functions", "fns.py")):
     path = [*sys.path]
     try:
-        code = command([name, "--functions", "fns.py", *words])
+        code = command([name, *functions, *words])
     except (EOFError, click.Abort):
         code = 130
     except Exception as error:  # noqa: BLE001  as `registry` does
@@ -214,6 +215,30 @@ def test_a_changed_lock_isnt_trusted_until_it_is_accepted(run, tmp_path):
     assert "until you run: registry config trust" in run("lock", "double", "--yes")[2]
     run("lock")
     assert run("verify")[2] == "2 tools as locked\n"
+
+
+def test_functions_that_arent_loaded_stay_locked_and_the_option_that_loads_them_is_named(run):
+    run("lock")
+    before, hint = _lock(), "weren't loaded: --functions fns.py does"
+    for words in (["lock"], ["lock", "half", "--yes"], ["verify"], ["diff"]):
+        code, _, err = run(*words, functions=())
+        assert (code, hint in err) == (0, True)
+    assert _lock() == before
+    Path("fns.py").unlink()
+    run("lock", functions=())
+    assert json.loads(_lock())["tools"] == {}
+
+
+def test_nothing_of_a_lock_that_isnt_trusted_is_kept(run):
+    """Neither tools of sources that aren't known now, nor code for other platforms."""
+    run("lock")
+    lock = json.loads(_lock())
+    entry = lock["tools"]["half"]
+    lock["tools"]["evil"] = {**entry, "toolset": "web", "spec": {**entry["spec"], "name": "evil"}}
+    lock["tools"]["evil"]["digest"] = ToolSpec.from_json(lock["tools"]["evil"]["spec"]).digest
+    Path("pegboard.lock").write_text(json.dumps(lock))
+    assert "isn't trusted: nothing of it is kept" in run("lock")[2]
+    assert set(json.loads(_lock())["tools"]) == {"double", "half"}
 
 
 @pytest.mark.slow  # each command looks for all installed plugins

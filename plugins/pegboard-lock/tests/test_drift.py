@@ -124,9 +124,11 @@ def test_a_tool_that_cant_be_compared_is_incompatible(monkeypatch):
     assert found == {"incompatible": "it can't be compared: ZeroDivisionError"}
 
 
-def test_another_server_behind_a_toolset_is_reach():
-    lock = Lock(toolsets={"web": {"identity": "sha256:1"}, "old": {"identity": None}})
-    (found,) = Comparison(lock, BASE).all_drifts(Present([], {"web": {"url": "x"}, "old": {"url": "y"}}))
+@pytest.mark.parametrize("locked", [{"web": {"identity": "sha256:1"}}, {"web": {"identity": None}}, {}])
+def test_another_server_behind_a_toolset_is_reach_also_where_none_was_known(locked):
+    of_toolset = TOOL.evolve(origin=Origin("files", toolset="web"))
+    lock = Lock(lock_of(Comparison(Lock(), BASE), Present([of_toolset])).tools, toolsets=locked)
+    (found,) = Comparison(lock, BASE).all_drifts(Present([of_toolset], {"web": {"url": "x"}}))
     assert (found.kind, found.toolset) == ("reach", "web")
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from installed import write
 from pegboard import (
     Config,
     Once,
@@ -71,10 +72,10 @@ async def test_a_drifted_tool_is_held_back_with_the_commands_to_run(made):
     (problem,) = resolved.problems
     assert problem.tool == "size"
     assert 'wording: description was "Old."' in problem.cause
-    assert "'registry diff size'" in problem.cause
-    assert "'registry lock size'" in problem.cause
+    assert "'registry diff size --functions test_plugin.py'" in problem.cause
+    assert "'registry lock size --functions test_plugin.py'" in problem.cause
     assert "lock: wording" in str(resolved.explain("size"))
-    assert "'registry lock size'" in str(resolved.explain("size"))
+    assert "'registry lock size --functions" in str(resolved.explain("size"))
 
 
 async def test_a_held_tool_cant_be_called(made):
@@ -206,7 +207,7 @@ async def test_a_projects_lock_holds_back_before_it_is_trusted_and_with_required
 
 
 @pytest.mark.parametrize("content", [None, "{}", "locked"])
-async def test_a_project_that_isnt_trusted_doesnt_put_the_users_lock_out_of_effect(tmp_path, monkeypatch, content):
+async def test_a_lock_that_isnt_trusted_doesnt_put_the_users_lock_out_of_effect(tmp_path, monkeypatch, content):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     own, project = tmp_path / "config" / "pegboard", tmp_path / "project"
@@ -231,7 +232,30 @@ async def test_a_project_that_isnt_trusted_doesnt_put_the_users_lock_out_of_effe
     assert "no longer there" not in str(resolved.problems)
     trust(project / "pegboard.toml")
     registry.contributions.config = load_config(project="search")
-    assert "size" in (await registry.resolve()).names, "the project's lock is the one in effect now"
+    assert (await registry.resolve()).names == resolved.names, "the project's lock accepts nothing"
+    if content == "locked":
+        trust(project / "pegboard.lock")
+        assert (await registry.resolve()).names == ("name", "size"), "it is the one in effect now"
+
+
+async def test_two_locks_are_compared_with_the_same_tools_also_where_grants_are_bound_to_code(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    own, project = tmp_path / "config" / "pegboard", tmp_path / "project"
+    for folder in (own, project):
+        write(folder / "pegboard.toml", "[lock]\nbind_grants = true\nwording = 'ask'\n")
+        lock = lock_of(Comparison(Lock(), folder), Present([_OLD, NAME]))
+        write(folder / "pegboard.lock", lock.to_text())
+    monkeypatch.chdir(project)
+    registry = ToolRegistry()
+    registry.contributions.config = load_config(project="search")
+    register_plugin(registry, LockPlugin, "lock")
+    registry.register(SIZE, NAME)
+    resolved = await registry.resolve()
+    assert resolved.names == ("name", "size")
+    assert [each.tool for each in resolved.problems if not each.note] == ["size"]
+    assert [registry.may_ask(each) for each in resolved.tools] == [False, True]
+    assert all(each.spec.meta for each in resolved.tools)
 
 
 async def test_wrong_settings_are_a_problem(made):
@@ -261,6 +285,7 @@ async def test_a_toolset_whose_server_is_another_is_held_back(made, tmp_path):
     resolved = await registry.resolve()
     assert resolved.names == ()
     assert "toolset 'web' comes from another server" in resolved.problems[0].cause
+    assert "'registry lock web --live'" in resolved.problems[0].cause
 
 
 async def test_a_tool_of_a_toolset_that_changes_between_two_requests_is_held_back_in_the_second(made, tmp_path):
@@ -370,7 +395,7 @@ async def test_code_that_changes_holds_every_tool_of_its_distribution_and_a_vers
     resolved = await again.resolve()
     assert resolved.names == ("name",)
     assert "code: the code of file:fns.py has changed" in resolved.problems[0].cause
-    assert "'registry lock file:fns.py'" in resolved.problems[0].cause
+    assert "'registry lock file:fns.py --functions fns.py'" in resolved.problems[0].cause
     lock = read_lock(tmp_path / "pegboard.lock")[0]
     entry = {**CodeDigests(tmp_path).entry("file:fns.py"), "version": "1"}
     write_lock(tmp_path / "pegboard.lock", Lock(lock.tools, {**lock.distributions, "file:fns.py": entry}), whole=True)

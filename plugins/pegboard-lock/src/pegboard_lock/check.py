@@ -14,7 +14,7 @@ from pegboard import Tool
 from pegboard.json import MOST_PROBLEMS, digest_of, is_array, is_object
 from pegboard.text import visible
 from pegboard.typing import JsonObject
-from pegboard_lock.code import CodeDigests, change_of_code
+from pegboard_lock.code import FILE, CodeDigests, change_of_code
 from pegboard_lock.drift import Drift, by_gravity, drift_of
 from pegboard_lock.lock_file import Lock
 
@@ -30,7 +30,7 @@ class Present:
     Attributes:
         tools: The tools.
         identities: The toolsets' identities, as far as they are known, by the toolset's name.
-        toolsets: The names of the toolsets whose tools are all among `tools`; a locked tool of another isn't missed.
+        toolsets: The names of the toolsets whose tools are all among `tools`; a locked tool of another isn't missing.
     """
 
     tools: Sequence[Tool]
@@ -115,9 +115,12 @@ class Comparison:
         drifts: dict[str, list[Drift]] = {}
         for name, identity in identities.items():
             if (before := self.lock.toolsets.get(name)) is None:
+                if any(entry["toolset"] == name for entry in self.lock.tools.values()):
+                    text = f"the lock doesn't have where toolset {name!r} comes from"
+                    drifts[name] = [Drift("reach", None, text, toolset=name)]
                 continue
             now = self.entry_of_toolset(name, identity)
-            if before.get("identity") not in (None, now["identity"]):
+            if before.get("identity") != now["identity"]:
                 text = f"toolset {name!r} comes from another server or command"
                 drifts.setdefault(name, []).append(Drift("reach", None, text, toolset=name))
             if (how := change_of_code(before.get("code"), now.get("code"))) is not None:
@@ -125,14 +128,29 @@ class Comparison:
                 drifts.setdefault(name, []).append(Drift("code", None, text, toolset=name))
         return drifts
 
-    def removed(self, present: Present) -> list[Drift]:
-        """The locked tools that aren't there."""
+    def unloaded(self, present: Present) -> set[str]:
+        """The files of functions that have locked tools, are there, and none of whose tools is present."""
+        names = {name for entry in self.lock.tools.values() if (name := entry["distribution"] or "").startswith(FILE)}
+        if names:
+            names -= {
+                known[0] if (known := self._known.get(tool)) else self.codes.name_of(tool) for tool in present.tools
+            }
+        return {name for name in names if (self.codes.base / name.removeprefix(FILE)).exists()}
+
+    def missing(self, present: Present) -> Mapping[str, JsonObject]:
+        """The entries of locked tools that aren't there, by name, if what they were of is known now."""
         here = {tool.name for tool in present.tools}
-        return [
-            Drift("removed", name, "it is no longer there")
-            for name, entry in self.lock.tools.items()
-            if name not in here and (entry["toolset"] is None or entry["toolset"] in present.toolsets)
-        ]
+        gone = {name: entry for name, entry in self.lock.tools.items() if name not in here}
+        unloaded = self.unloaded(present) if gone else ()
+        return {
+            name: entry
+            for name, entry in gone.items()
+            if (entry["toolset"] in present.toolsets if entry["toolset"] else entry["distribution"] not in unloaded)
+        }
+
+    def removed(self, present: Present) -> list[Drift]:
+        """The drifts of locked tools that aren't there."""
+        return [Drift("removed", name, "it is no longer there") for name in self.missing(present)]
 
     def all_drifts(self, present: Present) -> list[Drift]:
         """All drifts, the gravest class first."""

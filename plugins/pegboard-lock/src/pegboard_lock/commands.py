@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import click
+from attrs import evolve
 
 from pegboard.cli import (
     Options,
@@ -27,6 +28,7 @@ from pegboard.json import count_text
 from pegboard.text import visible
 from pegboard.typing import JsonObject
 from pegboard_lock.check import Comparison
+from pegboard_lock.code import FILE
 from pegboard_lock.drift import Drift
 from pegboard_lock.lock_file import Lock, LockError, is_binding, read_lock, write_lock
 from pegboard_lock.present import Found, find_for, find_known, find_live, lock_of, with_named
@@ -69,7 +71,10 @@ def lock_command(options: Options, names: tuple[str, ...], *, yes: bool) -> int:
     session, _, file = _open(options)
     lock = Lock()
     try:
-        lock = read_lock(file)[0]
+        lock, content = read_lock(file)
+        if not (names or is_binding(file, content)):
+            write_note(f"{file} isn't trusted: nothing of it is kept")
+            lock = Lock()
     except LockError as error:
         if file.exists():
             write_note(f"{error}" if names else f"{error}: it is written anew")
@@ -80,12 +85,14 @@ def lock_command(options: Options, names: tuple[str, ...], *, yes: bool) -> int:
     for failure in found.failures:
         write_note(failure)
     new = _named(comparison, found, names) if names else lock_of(comparison, found.present)
+    is_same = new.to_text() == lock.to_text()
+    if not names or is_same:
+        for hint in _hints(comparison, found):
+            write_note(hint)
     if names and not _is_accepted(lock, new, file, yes=yes):
-        return 0 if new.to_text() == lock.to_text() else 1
+        return 0 if is_same else 1
     trusted = write_lock(file, new, whole=not names)
     write_note(f"{file}: {count_text(len(new.tools), 'tool')} locked")
-    if found.unqueried and not names:
-        write_note(_unqueried_hint(found).strip())
     if not trusted:
         write_note(f"it isn't trusted, and accepts nothing, until you run: registry config trust {file}")
     return _CANT_COMPARE if found.failures else 0
@@ -112,14 +119,17 @@ def _named(comparison: Comparison, found: Found, names: tuple[str, ...]) -> Lock
         name, lock = str(error.args[0]), comparison.lock
         known = {*lock.tools, *(tool.name for tool in found.present.tools), *lock.distributions, *lock.toolsets}
         near = did_you_mean(suggest(name, known))
-        text = f"{name!r} is no tool, distribution or toolset here.{near}{_unqueried_hint(found)}"
-        raise click.UsageError(text) from None
+        text = f"{name!r} is no tool, distribution or toolset here.{near}"
+        raise click.UsageError(" ".join([text, *_hints(comparison, found)])) from None
 
 
-def _unqueried_hint(found: Found) -> str:
-    if not found.unqueried:
-        return ""
-    return f" Toolsets of {', '.join(found.unqueried)} weren't queried: --live does."
+def _hints(comparison: Comparison, found: Found) -> Iterator[str]:
+    """Which tools aren't known now, with the options that load them."""
+    if found.unqueried:
+        yield f"Toolsets of {', '.join(found.unqueried)} weren't queried: --live does."
+    if unloaded := comparison.unloaded(found.present):
+        options = (f"--functions {visible(name.removeprefix(FILE))}" for name in sorted(unloaded))
+        yield f"Functions in files weren't loaded: {' '.join(options)} does."
 
 
 @click.command("verify")
@@ -178,6 +188,8 @@ def _compare(
         write("".join(f"{line}\n" for line in _diff(lock, new)) if shows_lines else "")
     for failure in found.failures:
         write_note(failure)
+    for hint in _hints(comparison, evolve(found, unqueried=())):
+        write_note(hint)
     if found.failures:
         return _CANT_COMPARE
     if not (drifts or as_json):

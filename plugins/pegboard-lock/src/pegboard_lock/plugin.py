@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from pegboard import Config, Problem, ResolvedTools, Tool, hookimpl
 from pegboard.callbacks import when
@@ -16,14 +16,16 @@ from pegboard.config import trust_file
 from pegboard.json import count_text
 from pegboard.toolsets import ToolMapper, identity_of
 from pegboard_lock.check import MOST_PROBLEMS_SHOWN, Comparison, Present
+from pegboard_lock.code import FILE
 from pegboard_lock.drift import Drift
 from pegboard_lock.lock_file import LockError, is_binding, read_lock, stamp_of
-from pegboard_lock.settings import Action, LockSettings, base_of, place_of, place_of_user, read_settings
+from pegboard_lock.settings import Action, LockSettings, base_of, places_of, read_settings
 
 if TYPE_CHECKING:
     import click
 
 _STEP: Final = "lock"
+_MOST_LOADED: Final = 4  # locks that are remembered
 _WORDS: Final[Mapping[Action, str]] = {
     "hold": "is held back",
     "ask": "asks before each call",
@@ -42,53 +44,75 @@ class _Loaded:
     binds: bool = False
 
 
+@frozen(eq=False)
+class _Verdict:
+    """What locks say of tools, by name: why they are held back, what each call asks, the digests of their code."""
+
+    held: dict[str, str] = field(factory=dict[str, str])
+    asks: dict[str, str] = field(factory=dict[str, str])
+    codes: dict[str, str] = field(factory=dict[str, str])
+    problems: list[Problem] = field(factory=list[Problem])
+
+
 @define(eq=False)
 class LockPlugin:
     """Plugin that holds back tools that aren't as the lock has them. Each registry has its own."""
 
     _loaded: dict[Path, _Loaded] = field(factory=dict[Path, _Loaded], init=False)
-    _settings: tuple[Config | None, LockSettings, str, str | None] | None = field(default=None, init=False)
+    _settings: tuple[Config | None, LockSettings, tuple[str, ...]] | None = field(default=None, init=False)
     _mappers: dict[tuple[str | None, str | None], ToolMapper] = field(factory=dict[Any, ToolMapper], init=False)
 
     def _applies(self, config: Config | None) -> bool:
         """Whether a lock is there, or required."""
-        settings, place, users = self._read_settings(config)
-        return settings.required or any(os.path.exists(each) for each in (place, users) if each)  # noqa: PTH110  a text costs a third
+        settings, places = self._read_settings(config)
+        return settings.required or any(map(os.path.exists, places))
 
     @hookimpl
     @when(_applies)
     def pegboard_check_tools(self, resolved: ResolvedTools, config: Config | None) -> ResolvedTools | None:
-        """Holds back what has drifted from the lock; in a project that isn't trusted, from the user's own lock, too.
+        """Holds back what has drifted from the lock; while that isn't trusted, from the user's own lock, too.
 
         Raises:
             ConfigError: `[lock]` is wrong.
-            LockError: A lock is required, and missing, damaged or not trusted.
+            LockError: No lock could be read, or one is required, and missing, damaged or not trusted.
         """
-        settings, place, users = self._read_settings(config)
-        own = None if users is None else self._check(Path(users), resolved, evolve(settings, required=False), config)
-        try:
-            before = resolved if own is None else own
-            after = self._check(Path(place).absolute(), before, settings, config)
-        except LockError as error:  # of a project's lock, by which the user's isn't put out of effect
-            if own is None or settings.required:
-                raise
-            return own.evolve(problems=(*own.problems, Problem(str(error), subject="lock")))
-        return own if after is None else after
+        settings, places = self._read_settings(config)
+        verdict: _Verdict | None = None
+        faults: list[LockError] = []
+        for place in places:
+            required = settings.required and place == places[0]
+            try:
+                loaded = self._load(Path(place).absolute(), config, required=required)
+            except LockError as error:
+                if required:
+                    raise
+                faults.append(error)
+                continue
+            if loaded is not None and loaded.comparison is not None:
+                verdict = verdict or _Verdict()
+                _judge(verdict, resolved, loaded.comparison, settings)
+                if loaded.binds:
+                    break
+        if verdict is None and faults:
+            raise faults[0]
+        verdict = verdict or _Verdict()
+        verdict.problems[:0] = [Problem(str(error), subject="lock") for error in faults]
+        return self._apply(verdict, resolved)
 
-    def _check(
-        self, file: Path, resolved: ResolvedTools, settings: LockSettings, config: Config | None
-    ) -> ResolvedTools | None:
+    def _load(self, file: Path, config: Config | None, *, required: bool) -> _Loaded | None:
+        """The lock in a file; `None` if there is no file.
+
+        Raises:
+            LockError: It is damaged, or required, and missing or not trusted.
+        """
         loaded = self._read(file, config)
-        if loaded is None:
-            if settings.required:
-                raise LockError(file, "there is no such file; 'registry lock' writes it")
-            return None
-        if loaded.comparison is None:
-            assert loaded.fault is not None
+        if loaded is not None and loaded.fault is not None:
             raise loaded.fault
-        if settings.required and not loaded.binds:
+        if required and loaded is None:
+            raise LockError(file, "there is no such file; 'registry lock' writes it")
+        if required and loaded is not None and not loaded.binds:
             raise LockError(file, f"it isn't trusted as it is; review it, then run 'registry config trust {file}'")
-        return self._checked(resolved, loaded.comparison, settings)
+        return loaded
 
     @hookimpl
     def pegboard_register_commands(self, group: click.Group) -> None:
@@ -98,14 +122,12 @@ class LockPlugin:
         for command in (lock_command, verify_command, diff_command):
             group.add_command(command)
 
-    def _read_settings(self, config: Config | None) -> tuple[LockSettings, str, str | None]:
-        """The settings, where the lock is, and where the user's own is if that counts, too."""
+    def _read_settings(self, config: Config | None) -> tuple[LockSettings, tuple[str, ...]]:
+        """The settings, and where locks may be, the one in effect first."""
         known = self._settings
         if known is None or known[0] is not config:
             settings = read_settings(config)
-            users = place_of_user(config, settings)
-            known = config, settings, str(place_of(config, settings)), None if users is None else str(users)
-            self._settings = known
+            known = self._settings = config, settings, tuple(map(str, places_of(config, settings)))
         return known[1:]
 
     def _read(self, file: Path, config: Config | None) -> _Loaded | None:
@@ -121,52 +143,56 @@ class LockPlugin:
                 known = _Loaded(stamp, fault=error)
             else:
                 known = _Loaded(stamp, Comparison(lock, base_of(config, file)), binds=is_binding(file, content))
-            self._loaded = {**dict([*self._loaded.items()][-1:]), file: known}
+            self._loaded = {**dict([*self._loaded.items()][-_MOST_LOADED:]), file: known}
         return known
 
-    def _checked(self, resolved: ResolvedTools, comparison: Comparison, settings: LockSettings) -> ResolvedTools:
-        known = [*comparison.tools(resolved.tools)]
-        of_code = comparison.of_code({name for _, name, _ in known})
-        of_toolsets = comparison.of_toolsets({each.name: identity_of(each) for each in resolved.toolsets})
-        held: dict[str, str] = {}
-        asked: dict[str, str] = {}
-        problems: list[Problem] = []
-        for tool, name, own in known if of_code or of_toolsets or any(own for _, _, own in known) else ():
-            shared = (*of_code.get(name or "", ()), *of_toolsets.get(tool.origin.toolset or "", ()))
-            action, drifts = _gravest((*own, *shared), settings)
-            if action == "hold":
-                held[tool.name] = _text(tool, drifts)
-            elif action == "ask":
-                asked[tool.name] = "; ".join(map(str, drifts))
-            else:
-                drifts = own  # the others are reported once for all tools
-            problems += [_problem(tool, action, drifts)] if drifts else []
-        problems += _other_problems(resolved, comparison, settings, (of_code, of_toolsets), has_drift=bool(problems))
-        codes: dict[str | None, str | None] = {}
-        if settings.bind_grants:
-            codes = {name: comparison.code_text(name) for name in {name for _, name, _ in known}}
-        changed = resolved.without(_STEP, held)
-        if codes or asked:
-            facts = {tool: (codes.get(name), asked.get(tool.name)) for tool, name, _ in known}
-            changed = changed.evolve(tools=self._stricter(changed.tools, facts))
+    def _apply(self, verdict: _Verdict, resolved: ResolvedTools) -> ResolvedTools:
+        changed = resolved.without(_STEP, verdict.held)
+        if verdict.codes or verdict.asks:
+            changed = changed.evolve(tools=self._stricter(changed.tools, verdict))
+        problems = verdict.problems
         if (more := len(problems) - MOST_PROBLEMS_SHOWN) > 0:
             rest = f"and {count_text(more, 'more problem')} of this kind; 'registry diff' shows all"
             problems[MOST_PROBLEMS_SHOWN:] = [Problem(rest, subject="lock")]
         return changed.evolve(problems=(*resolved.problems, *problems)) if problems else changed
 
-    def _stricter(self, tools: Sequence[Tool], facts: Mapping[Tool, tuple[str | None, str | None]]) -> Iterator[Tool]:
+    def _stricter(self, tools: Sequence[Tool], verdict: _Verdict) -> Iterator[Tool]:
         """Tools with the digests of their code, which grants are bound to then, and texts that each call asks about."""
         if len(self._mappers) > 2 * len(tools) + 100:
             self._mappers.clear()
         for mapper in self._mappers.values():
             mapper.trim(tools)
         for tool in tools:
-            if (key := facts[tool]) == (None, None):
+            if (key := (verdict.codes.get(tool.name), verdict.asks.get(tool.name))) == (None, None):
                 yield tool
                 continue
             if key not in self._mappers:  # the same tool each time, so that what is compiled for it stays
                 self._mappers[key] = ToolMapper(partial(_changed, *key))
             yield self._mappers[key].one(tool)
+
+
+def _judge(verdict: _Verdict, resolved: ResolvedTools, comparison: Comparison, settings: LockSettings) -> None:
+    """Adds what a lock says of tools to a verdict, unless it holds them back already."""
+    known = [each for each in comparison.tools(resolved.tools) if each[0].name not in verdict.held]
+    of_code = comparison.of_code({name for _, name, _ in known})
+    of_toolsets = comparison.of_toolsets({each.name: identity_of(each) for each in resolved.toolsets})
+    problems: list[Problem] = []
+    for tool, name, own in known if of_code or of_toolsets or any(own for _, _, own in known) else ():
+        shared = (*of_code.get(name or "", ()), *of_toolsets.get(tool.origin.toolset or "", ()))
+        action, drifts = _gravest((*own, *shared), settings)
+        if action == "hold":
+            verdict.held[tool.name] = _text(tool, name, drifts)
+        elif action == "ask":
+            texts = dict.fromkeys([verdict.asks.get(tool.name), *map(str, drifts)])
+            verdict.asks[tool.name] = "; ".join(filter(None, texts))
+        else:
+            drifts = own  # the others are reported once for all tools
+        problems += [_problem(tool, action, _text(tool, name, drifts))] if drifts else []
+    problems += _other_problems(resolved, comparison, settings, (of_code, of_toolsets), has_drift=bool(problems))
+    if settings.bind_grants:
+        codes = {name: comparison.code_text(name) for name in {name for _, name, _ in known}}
+        verdict.codes.update({tool.name: code for tool, name, _ in known if (code := codes[name]) is not None})
+    verdict.problems.extend(each for each in problems if each not in verdict.problems)
 
 
 def _changed(code: str | None, text: str | None, tool: Tool) -> Tool:
@@ -205,14 +231,16 @@ def _other_problems(
             yield Problem(f"tool {each.tool!r} is no longer there", each.tool, subject="lock")
 
 
-def _text(tool: Tool, drifts: Sequence[Drift]) -> str:
-    """What has drifted, with the commands that show and accept it."""
+def _text(tool: Tool, code: str | None, drifts: Sequence[Drift]) -> str:
+    """What has drifted of a tool with code of this name, with the commands that show and accept it."""
     subjects = dict.fromkeys(each.tool or each.distribution or each.toolset or "" for each in drifts)
-    fix = f"review it with 'registry diff {tool.name}', accept it with 'registry lock {' '.join(subjects)}'"
-    return f"{'; '.join(map(str, drifts))}; {fix}"
+    option = f" --functions {code.removeprefix(FILE)}" if code and code.startswith(FILE) else ""
+    option += " --live" if tool.origin.toolset else ""
+    review, accept = f"registry diff {tool.name}{option}", f"registry lock {' '.join(subjects)}{option}"
+    return f"{'; '.join(map(str, drifts))}; review it with '{review}', accept it with '{accept}'"
 
 
-def _problem(tool: Tool, action: Action, drifts: Sequence[Drift]) -> Problem:
+def _problem(tool: Tool, action: Action, text: str) -> Problem:
     origin = tool.origin
     own = {} if origin.plugin or origin.toolset else {"subject": "lock"}
-    return Problem.of(origin, f"tool {tool.name!r} {_WORDS[action]}: {_text(tool, drifts)}", tool.name, **own)
+    return Problem.of(origin, f"tool {tool.name!r} {_WORDS[action]}: {text}", tool.name, **own)

@@ -101,17 +101,19 @@ def find_for(session: Session, lock: Lock) -> Found:
 
 
 def lock_of(comparison: Comparison, present: Present) -> Lock:
-    """A lock with everything that is there; of toolsets that aren't known now, it keeps what it had."""
-    before, tools = comparison.lock, dict[str, JsonObject]()
-    for tool in present.tools:
-        tools[tool.name] = entry_of(tool, comparison.codes.name_of(tool))
-    for name, entry in before.tools.items():
-        if entry["toolset"] is not None and entry["toolset"] not in present.toolsets:
-            tools.setdefault(name, entry)
-    here = {name: comparison.entry_of_toolset(name, present.identities.get(name)) for name in present.toolsets}
-    kept = {name: entry for name, entry in before.toolsets.items() if name not in present.toolsets}
+    """A lock with everything that is there; of toolsets and files that aren't known now, it keeps what it had."""
+    before, missing = comparison.lock, comparison.missing(present)
+    tools = {tool.name: entry_of(tool, comparison.codes.name_of(tool)) for tool in present.tools}
     used = {entry["distribution"] for entry in tools.values()}
-    return Lock(tools, distributions_of(comparison, used), {**kept, **here})
+    kept = {name: each for name, each in before.tools.items() if name not in tools and name not in missing}
+    codes = {each["distribution"] for each in kept.values()} & before.distributions.keys()
+    here = {name: comparison.entry_of_toolset(name, present.identities.get(name)) for name in present.toolsets}
+    toolsets = {name: entry for name, entry in before.toolsets.items() if name not in present.toolsets}
+    return Lock(
+        {**kept, **tools},
+        {**{name: before.distributions[name] for name in codes}, **distributions_of(comparison, used)},
+        {**toolsets, **here},
+    )
 
 
 def distributions_of(comparison: Comparison, names: Iterable[str | None]) -> Mapping[str, JsonObject]:
@@ -143,7 +145,7 @@ def with_named(comparison: Comparison, present: Present, names: Iterable[str]) -
                     if entry[key] is not None and entry[key] in table:
                         own.setdefault(entry[key], table[entry[key]])
         elif name in whole.distributions or name in lock.distributions:
-            _take(name, whole.distributions, distributions)
+            _take(name, distributions_of(comparison, whole.distributions.keys() & {name}), distributions)
         elif name in whole.toolsets or name in lock.toolsets:
             _take(name, whole.toolsets, toolsets)
         else:

@@ -113,12 +113,13 @@ def place_of(config: Config | None, settings: LockSettings) -> Path:
     return folder / LOCK_NAME
 
 
-def place_of_user(config: Config | None, settings: LockSettings) -> Path | None:
-    """Where the user's own lock is, if the one in effect is of a project that isn't trusted: both hold tools back."""
-    if config is None or settings.file is not None or not config.files or config.files[-1] not in config.narrowing:
-        return None
-    binding = [file for file in config.files if file not in config.narrowing]
-    return Path(binding[-1]).parent / LOCK_NAME if binding else None
+def places_of(config: Config | None, settings: LockSettings) -> tuple[Path, ...]:
+    """Where locks that hold tools back may be: each, unless one before it is trusted.
+
+    The one in effect comes first, then those beside the other trusted `pegboard.toml`, the user's own last.
+    """
+    files = () if config is None else [file for file in reversed(config.files[:-1]) if file not in config.narrowing]
+    return tuple(dict.fromkeys((place_of(config, settings), *(Path(file).parent / LOCK_NAME for file in files))))
 
 
 def base_of(config: Config | None, file: Path) -> Path:
