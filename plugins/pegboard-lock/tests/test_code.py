@@ -221,3 +221,19 @@ def test_code_of_a_toolset_is_that_of_all_files_below_its_folders(tmp_path):
     write(tmp_path / "there" / "tools" / "deep" / "data.txt", "4")
     assert code(tmp_path / "there") != before
     assert CodeDigests(tmp_path).of_toolset("none", []) is None
+
+
+def test_code_in_linked_folders_and_hidden_files_counts_and_a_link_upwards_ends(tmp_path):
+    tools, elsewhere = tmp_path / "tools", tmp_path / "elsewhere"
+    write(tools / "dice.py", "1")
+    write(elsewhere / "more.py", "2")
+    write(tools / ".hidden" / ".run.sh", "3")
+    (tools / "linked").symlink_to(elsewhere)
+    (tools / "linked-up").symlink_to(tools)
+    digests = [CodeDigests(tmp_path).of_toolset("mine", [str(tools)])]
+    for file in (elsewhere / "more.py", tools / ".hidden" / ".run.sh"):
+        write(file, "44")
+        digests.append(CodeDigests(tmp_path).of_toolset("mine", [str(tools)]))
+    write(tools / ".git" / "index", "5")
+    assert len({*digests}) == 3
+    assert CodeDigests(tmp_path).of_toolset("mine", [str(tools)]) == digests[-1]

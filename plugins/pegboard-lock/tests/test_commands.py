@@ -254,11 +254,20 @@ def test_a_drifted_function_isnt_called(run_whole):
 
 
 TRANSFORMING = """
-from pegboard import hookimpl
+from pegboard import ToolsetFunction, hookimpl, tool
+
+@tool
+def fetch(url: str) -> str:
+    "Fetch a page."
+    return url
+
+@hookimpl
+def pegboard_register_toolsets(register):
+    register(ToolsetFunction("web", lambda: [fetch]))
 
 @hookimpl
 def pegboard_register_transforms(register):
-    register("short", lambda tools: tools.renamed({"double": "twice"}))
+    register("short", lambda tools: tools.renamed({"double": "twice", "fetch": "get"}))
 """
 
 
@@ -269,6 +278,13 @@ def test_tools_are_locked_and_verified_as_a_plugin_transforms_them(run_whole, tm
     install(tmp_path / "site", "pegboard-short", "1.0", "[pegboard]\nshort = short_tools\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     run("lock")
-    assert set(json.loads(_lock())["tools"]) == {"twice", "half"}
-    assert run("verify") == (0, "", "2 tools as locked\n")
+    lock = json.loads(_lock())
+    assert set(lock["tools"]) == {"twice", "half", "get"}
+    assert run("verify") == (0, "", "3 tools as locked\n")
+    pins = lock["toolsets"]["web"].pop("definitions")
+    assert pins["fetch"] != lock["tools"]["get"]["digest"]
+    lock["toolsets"]["web"]["definitions"] = {"other": "sha256:1"}
+    Path("pegboard.lock").write_text(json.dumps(lock))
+    run("lock", "get", "--yes")
+    assert json.loads(_lock())["toolsets"]["web"]["definitions"] == {"other": "sha256:1", **pins}
     assert run("call", "twice", "n=2")[:2] == (0, "4\n")

@@ -69,6 +69,7 @@ def _changed(change):
         (_changed(lambda data: data["tools"]["size"].update(declared_trust="yes")), "declared_trust true or false"),
         (_changed(lambda data: data["tools"].update(other=data["tools"]["size"])), "has the definition of 'size'"),
         (_changed(lambda data: data["tools"]["size"]["spec"].update(what=1)), "what: unknown key"),
+        (_changed(lambda data: data["toolsets"].update(web={"definitions": {"a": []}})), "toolsets.web: definitions"),
     ],
 )
 def test_what_is_no_lock_is_refused_with_the_cause(content, cause):

@@ -4,7 +4,17 @@ import pytest
 
 from pegboard import Config, Origin, tool, tool_of
 from pegboard.json import digest_of
-from pegboard_lock import Lock, LockError, accept_toolset, pins_of, read_lock, write_lock
+from pegboard_lock import (
+    Comparison,
+    Lock,
+    LockError,
+    Present,
+    accept_toolset,
+    lock_of,
+    pins_of,
+    read_lock,
+    write_lock,
+)
 
 ORIGIN = Origin("mcp", "pegboard-nowhere", toolset="web", trusted=False)
 
@@ -44,6 +54,23 @@ def test_tools_of_other_toolsets_stay_and_its_own_former_ones_go(config, tmp_pat
     accept_toolset(config, "web", None, [FETCH])
     accept_toolset(config, "web", None, [FETCH.with_spec(name="fetch_page")])
     assert set(read_lock(tmp_path / "pegboard.lock")[0].tools) == {"send", "fetch_page"}
+
+
+def test_what_is_accepted_of_transformed_tools_is_what_their_toolset_lists(config, tmp_path):
+    file, short = tmp_path / "pegboard.lock", FETCH.with_spec(name="get")
+    present = Present([short], {"web": None}, frozenset({"web"}), {"web": {"fetch": "sha256:1"}})
+    write_lock(file, lock_of(Comparison(Lock(), tmp_path), present), whole=True)
+    assert pins_of(config, "web") == {"fetch": "sha256:1"}
+    assert accept_toolset(config, "web", None, [FETCH]) == file
+    assert pins_of(config, "web") == {"fetch": FETCH.spec.digest}
+    assert set(read_lock(file)[0].tools) == {"get"}
+
+
+def test_a_tool_that_is_locked_as_anothers_isnt_replaced(config, tmp_path):
+    write_lock(tmp_path / "pegboard.lock", Lock(), whole=True)
+    accept_toolset(config, "mail", None, [FETCH.evolve(origin=Origin("mcp", toolset="mail"))])
+    with pytest.raises(LockError, match="tool 'fetch' is locked as one of mail"):
+        accept_toolset(config, "web", None, [FETCH])
 
 
 def test_a_lock_that_isnt_trusted_or_is_damaged_pins_nothing(config, tmp_path):

@@ -31,11 +31,13 @@ class Present:
         tools: The tools.
         identities: The toolsets' identities, as far as they are known, by the toolset's name.
         toolsets: The names of the toolsets whose tools are all among `tools`; a locked tool of another isn't missing.
+        definitions: Where tools are transformed: the digests of what toolsets list, by toolset and name.
     """
 
     tools: Sequence[Tool]
     identities: Mapping[str, Any] = field(factory=dict[str, Any])
     toolsets: frozenset[str] = frozenset()
+    definitions: Mapping[str, Mapping[str, str]] = field(factory=dict[str, Mapping[str, str]])
 
 
 @define(eq=False)

@@ -28,6 +28,10 @@ FILE: Final = "file:"
 """What the name of a file of functions begins with, in place of a distribution's."""
 
 _NOT_OWN: Final = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json"})
+_NO_CODE: Final = frozenset(
+    {"__pycache__", ".DS_Store", ".git", ".hg", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".svn"}
+)
+"""Files and folders that aren't code, and change by themselves."""
 _COMPILED: Final = (".so", ".pyd", ".dll", ".dylib")
 _MOST_FILES: Final = 20_000
 _MOST_BYTES: Final = 1024 * 1024 * 1024
@@ -159,14 +163,21 @@ def _files_at(places: Iterable[str]) -> _Files | None:
             watched.append(str(place.parent))
             named += [(place.name, str(place))] if place.is_file() else []
             continue
-        for folder, folders, files in os.walk(place):
-            folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+        for folder, folders, files in os.walk(place, followlinks=True):
+            real = os.path.realpath(folder)  # a link to a folder above would never end
+            folders[:] = (name for name in folders if name not in _NO_CODE and not _leads_up(real, folder, name))
             watched.append(folder)
-            paths = (Path(folder, name) for name in files if not name.startswith("."))
+            paths = (Path(folder, name) for name in files if name not in _NO_CODE)
             named += ((path.relative_to(place.parent).as_posix(), str(path)) for path in paths)
-            if len(named) > _MOST_FILES:
+            if len(named) + len(watched) > _MOST_FILES:
                 return None
     return _Files(tuple(sorted(named)), watched=tuple(watched)) if named else None
+
+
+def _leads_up(real: str, folder: str, name: str) -> bool:
+    """Whether an entry of a folder is a link to that folder or one above."""
+    target = os.path.realpath(os.path.join(folder, name))  # noqa: PTH118  as `os.walk`
+    return Path(real).is_relative_to(target)
 
 
 def change_of_code(locked: Any, now: Code) -> str | None:

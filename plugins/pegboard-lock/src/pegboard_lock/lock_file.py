@@ -46,7 +46,8 @@ class Lock:
     Attributes:
         tools: Entries of tools by name, as `entry_of` makes them.
         distributions: By name: `{"version": ..., "code": ...}`.
-        toolsets: By name: `{"identity": ...}`.
+        toolsets: By name: `{"identity": ...}`, with `"code"` if it names some, and `"definitions"` if its tools are
+            transformed: the digests of what it lists, by name.
     """
 
     tools: Mapping[str, JsonObject] = field(factory=dict[str, JsonObject])
@@ -65,9 +66,11 @@ class Lock:
         return json.dumps(data, indent=2, sort_keys=True) + "\n"
 
     def pins(self, toolset: str) -> Mapping[str, str] | None:
-        """The digests of a toolset's tools by name; `None` if the lock doesn't name the toolset."""
+        """The digests of a toolset's tools by name, before transforms; `None` if the lock doesn't name the toolset."""
         if toolset not in self.toolsets:
             return None
+        if (own := self.toolsets[toolset].get("definitions")) is not None:
+            return own
         return {name: entry["digest"] for name, entry in self.tools.items() if entry["toolset"] == toolset}
 
 
@@ -116,6 +119,8 @@ def parse_lock(content: bytes, file: Path) -> Lock:
         lock = Lock(*(_table(table, key) for key in ("tools", "distributions", "toolsets")))
         for name, entry in lock.tools.items():
             _check_entry(name, entry)
+        for name, entry in lock.toolsets.items():
+            _check_definitions(name, entry.get("definitions", {}))
     except (ValueError, RecursionError) as error:
         raise LockError(file, f"it is damaged: {error!s:.300}; restore it, or run 'registry lock'") from None
     return lock
@@ -140,6 +145,11 @@ def _check_entry(name: str, entry: JsonObject) -> None:
         raise ValueError(f"{where} has the definition of {spec.name!r}")
     if spec.digest != entry["digest"]:
         raise ValueError(f"{where}: its digest isn't that of its definition")
+
+
+def _check_definitions(name: str, definitions: Any) -> None:
+    if not (is_object(definitions) and all(isinstance(each, str) for each in definitions.values())):
+        raise ValueError(f"toolsets.{name:.80}: definitions must be an object of texts")
 
 
 def read_lock(file: Path) -> tuple[Lock, bytes]:

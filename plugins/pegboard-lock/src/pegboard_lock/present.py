@@ -46,19 +46,22 @@ def find_static(session: Session) -> Found:
     return Found(present, unqueried=tuple(session.unqueried()))
 
 
-class _Whole:
-    """A registered toolset, with what it holds back itself, such as what a server has changed."""
+class _Source:
+    """A registered toolset: its tools are kept as they are before transforms, if `whole` with what it holds back."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, whole: bool) -> None:
         self.inner = inner
         self.name: str = inner.name
+        self._list = inner.all_tools if whole else inner.tools
+        self.given: Sequence[Tool] = ()
 
     @property
     def identity(self) -> Any:
         return self.inner.identity
 
     async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
-        return await self.inner.all_tools(context)
+        self.given = await self._list(context)
+        return self.given
 
 
 def find_live(session: Session, *, whole: bool = True) -> Found:
@@ -71,15 +74,17 @@ def find_live(session: Session, *, whole: bool = True) -> Found:
         catalogue = registry.contributions.catalogue
         limit = registry.limits.toolset_timeout
         own: Any = {"conflicting": catalogue.conflicting, "toolset_timeout": limit, "transforms": catalogue.transforms}
-        toolsets = [*map(_Whole, catalogue.toolsets)] if whole else catalogue.toolsets
-        return await resolve_tools(catalogue.ordered, toolsets, **own)
+        return await resolve_tools(catalogue.ordered, [_Source(each, whole) for each in catalogue.toolsets], **own)
 
     resolved = session.run(resolve)
+    sources: Any = resolved.toolsets if registry.contributions.catalogue.has_transforms else ()
+    definitions = {each.name: {tool.name: tool.spec.digest for tool in each.given} for each in sources}
     failed = [each for each in (*registry.problems(), *resolved.problems) if _is_of_toolset(each)]
     names = {toolset.name for toolset in resolved.toolsets}
     silent = {name for name in names if any(each.subject == f"toolset {name!r}" for each in failed)}
     identities = {each.name: identity_of(each) for each in resolved.toolsets}
-    return Found(Present(resolved.tools, identities, frozenset(names - silent)), tuple(map(str, failed)))
+    present = Present(resolved.tools, identities, frozenset(names - silent), definitions)
+    return Found(present, tuple(map(str, failed)))
 
 
 def _is_of_toolset(problem: Problem) -> bool:
@@ -108,6 +113,8 @@ def lock_of(comparison: Comparison, present: Present) -> Lock:
     kept = {name: each for name, each in before.tools.items() if name not in tools and name not in missing}
     codes = {each["distribution"] for each in kept.values()} & before.distributions.keys()
     here = {name: comparison.entry_of_toolset(name, present.identities.get(name)) for name in present.toolsets}
+    for name in here.keys() & present.definitions.keys():
+        here[name]["definitions"] = dict(present.definitions[name])
     toolsets = {name: entry for name, entry in before.toolsets.items() if name not in present.toolsets}
     return Lock(
         {**kept, **tools},
@@ -134,9 +141,12 @@ def with_named(comparison: Comparison, present: Present, names: Iterable[str]) -
     """
     lock, whole = comparison.lock, lock_of(comparison, present)
     tools, distributions, toolsets = dict(lock.tools), dict(lock.distributions), dict(lock.toolsets)
+    by_name = {tool.name: tool for tool in present.tools}
     for name in names:
         if name in whole.tools or name in lock.tools:
             _take(name, whole.tools, tools)
+            if name in by_name:
+                _pin(by_name[name], present, toolsets)
             if (entry := tools.get(name)) is not None:
                 for key, table, own in (
                     ("distribution", whole.distributions, distributions),
@@ -158,3 +168,12 @@ def _take(name: str, source: Mapping[str, JsonObject], target: dict[str, JsonObj
         target[name] = source[name]
     else:
         target.pop(name, None)
+
+
+def _pin(tool: Tool, present: Present, toolsets: dict[str, JsonObject]) -> None:
+    """Takes what a toolset lists as a tool, where it is locked as a plugin transforms it."""
+    toolset = tool.origin.toolset or ""
+    own, entry = present.definitions.get(toolset, {}), toolsets.get(toolset, {})
+    if "definitions" in entry:
+        given = {name: own[name] for name in (tool.name, *tool.former_names) if name in own}
+        toolsets[toolset] = {**entry, "definitions": {**entry["definitions"], **given}}

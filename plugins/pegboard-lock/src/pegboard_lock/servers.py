@@ -11,6 +11,7 @@ from attrs import evolve
 from pegboard import Config, Tool
 from pegboard.config import trust_file
 from pegboard.errors import PegboardError
+from pegboard.text import visible
 from pegboard_lock.check import Comparison
 from pegboard_lock.lock_file import Lock, LockError, entry_of, is_binding, read_lock, stamp_of, write_lock
 from pegboard_lock.settings import base_of, lock_path, read_settings
@@ -40,6 +41,8 @@ def pins_of(config: Config, toolset: str) -> Mapping[str, str] | None:
 def accept_toolset(config: Config, toolset: str, identity: Any, tools: Sequence[Tool]) -> Path | None:
     """Writes the tools of a toolset to the lock in effect, in place of those that it has of it.
 
+    Of one whose tools are locked as a plugin transforms them, only what is accepted of it is written.
+
     Args:
         config: The configuration.
         toolset: The toolset's name.
@@ -50,7 +53,7 @@ def accept_toolset(config: Config, toolset: str, identity: Any, tools: Sequence[
         The file; `None` if there is no lock, or it has all of this already.
 
     Raises:
-        LockError: There is one that is damaged, or can't be written.
+        LockError: There is one that is damaged, has a tool of this name as another's, or can't be written.
         ConfigError: `[lock]` is wrong.
     """
     file = lock_path(config, read_settings(config))
@@ -59,11 +62,18 @@ def accept_toolset(config: Config, toolset: str, identity: Any, tools: Sequence[
     lock = read_lock(file)[0]
     comparison = Comparison(lock, base_of(config, file))
     own = {tool.name: entry_of(tool, tool.origin.distribution) for tool in tools}
+    entry = comparison.entry_of_toolset(toolset, identity)
+    if "definitions" in lock.toolsets.get(toolset, ()):  # its tools are locked as they are transformed
+        entry["definitions"] = {name: each["digest"] for name, each in own.items()}
+        own = {name: each for name, each in lock.tools.items() if each["toolset"] == toolset}
     others = {name: entry for name, entry in lock.tools.items() if entry["toolset"] != toolset}
+    if both := sorted(own.keys() & others.keys()):
+        owner = others[both[0]]["toolset"] or others[both[0]]["plugin"] or "the host"
+        raise LockError(file, f"tool {visible(both[0])!r} is locked as one of {visible(owner)}; rename or exclude it")
     distributions = dict(lock.distributions)
     for name in {tool.origin.distribution for tool in tools} - {None} - distributions.keys():
         distributions[name or ""] = comparison.codes.entry(name or "")
-    toolsets = {**lock.toolsets, toolset: comparison.entry_of_toolset(toolset, identity)}
+    toolsets = {**lock.toolsets, toolset: entry}
     new = evolve(lock, tools={**others, **own}, distributions=distributions, toolsets=toolsets)
     if new.to_text() == lock.to_text():
         return None
