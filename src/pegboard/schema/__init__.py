@@ -5,7 +5,6 @@ from __future__ import annotations
 from pegboard.lazy import lazy_names
 
 _NAMES = {
-    "comparison": "compare_schemas",
     "messages": "is_of type_of without_added_nulls",
     "references": (
         "NAMED NOTES ONE REFERENCES SOME References Steps compiled mapped parts_of recursive_definitions schemas"

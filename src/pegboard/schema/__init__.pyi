@@ -1,6 +1,5 @@
 # The public names for type checkers. Written by scripts/public_types.py; don't edit.
 
-from pegboard.schema.comparison import compare_schemas as compare_schemas
 from pegboard.schema.messages import is_of as is_of, type_of as type_of, without_added_nulls as without_added_nulls
 from pegboard.schema.references import (
     NAMED as NAMED,
