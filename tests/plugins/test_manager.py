@@ -138,6 +138,35 @@ def test_callbacks_run_in_pluggys_order(registry, manager) -> None:
     assert ours == theirs
 
 
+def test_a_plugin_may_implement_a_hook_several_times(registry, manager) -> None:
+    """By pluggy's `specname`: each implementation has its own place."""
+    called: list[str] = []
+
+    class Twice:
+        @hookimpl(tryfirst=True)
+        def pegboard_before_tool(self):
+            called.append("first")
+
+        @hookimpl(specname="pegboard_before_tool", trylast=True)
+        def check(self):
+            called.append("last")
+
+        @hookimpl
+        def pegboard_register_tools(self, register):
+            register(named("one"))
+
+        @hookimpl(specname="pegboard_register_tools")
+        def register_more(self, register):
+            register(named("two"))
+
+    manager.register(Twice(), Origin("twice"))
+    manager.register(implementing(before_tool=lambda: called.append("other")), Origin("other"))
+    assert registry.call_sync("two").kind is None
+    assert called == ["first", "other", "last"]
+    record = next(each for each in registry.plugins() if each.name == "twice")
+    assert (record.hooks, record.tools) == (("pegboard_before_tool", "pegboard_register_tools"), ("one", "two"))
+
+
 def test_a_hook_may_be_limited_to_some_tools(registry, manager) -> None:
     manager.register(implementing(before_tool=when("tag:network")(lambda: Deny("no"))), Origin("careful"))
     registry.register(

@@ -7,7 +7,18 @@ import time
 import attrs
 import pytest
 
-from pegboard import REMOVED, Actions, Confirmation, Progress, ReadonlyContext, TextContent, ToolContext, ToolResult
+from pegboard import (
+    REMOVED,
+    Actions,
+    Confirmation,
+    Progress,
+    ReadonlyContext,
+    TextContent,
+    ToolContext,
+    ToolRegistry,
+    ToolResult,
+    tool,
+)
 from pegboard.errors import CallStoppedError
 from pegboard.tools import DisplayUpdate
 
@@ -197,6 +208,21 @@ def test_a_question_with_an_answer_is_not_asked_again():
     assert host.asked == []
     asyncio.run(context.request_confirmation("Second?"))
     assert host.asked == [("", "Second?", None)]
+
+
+async def test_a_call_knows_whether_its_tool_has_begun():
+    registry, begun = ToolRegistry(), []
+
+    @tool
+    async def look(context: ToolContext) -> None:
+        begun.append(context.has_started)
+
+    registry.register(look)
+    for stage in ("before_tool", "after_tool"):
+        registry.add_callback(stage, lambda context: begun.append(context.has_started))
+    await registry.call("look")
+    assert begun == [False, True, True]
+    assert ToolContext().has_started
 
 
 def test_a_call_knows_the_time_left():

@@ -471,7 +471,7 @@ def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argume
     def called() -> None:
         loaded = Plugin(found.origin, found.load, settings)
         load_within(loaded.load, [])
-        if (implementation := loaded.implementations.get(hook)) is not None:
+        for implementation in loaded.implementations.get(hook, ()):
             implementation.function(*(argument for _ in implementation.argnames))
 
     try:

@@ -74,8 +74,8 @@ class Plugin:
     is_loaded: bool = False  # whether everything below is complete
     lock: threading.RLock = field(factory=threading.RLock)
     thing: Any = None  # its object
-    implementations: dict[str, pluggy.HookImpl] = field(factory=dict[str, Any])  # its hook implementations by hook name
-    callbacks: dict[str, Callback] = field(factory=dict[str, Callback])  # those called at run time, by stage
+    implementations: dict[str, list[pluggy.HookImpl]] = field(factory=dict[str, Any])  # by hook name
+    callbacks: dict[str, list[tuple[pluggy.HookImpl, Callback]]] = field(factory=dict[str, Any])  # by stage
     tools: list[Tool] = field(factory=list[Tool])  # in the order of registration
     toolsets: list[OwnedToolset] = field(factory=list[OwnedToolset])  # likewise
     # predicates, processors, exporters, executors, models and services: kind -> name -> thing
@@ -125,8 +125,8 @@ class Plugin:
             if inspect.isclass(self.thing):
                 self.thing = accept_keywords(self.thing, ("settings",))(handed)
             _find_implementations(self)
-            hooks = (hook for hook in _REGISTERS if hook in self.implementations)
-            errors = [error for hook in hooks if (error := _ask(self, hook, handed)) is not None]
+            hooks = ((hook, each) for hook in _REGISTERS for each in self.implementations.get(hook, ()))
+            errors = [error for hook, each in hooks if (error := _ask(self, hook, each, handed)) is not None]
             if errors and not (self.callbacks or self.tools or self.toolsets or self.extras):
                 raise errors[0]  # noqa: TRY301  hidden below, as what the class raises is
         except BaseException as error:
@@ -191,9 +191,11 @@ def _find_implementations(plugin: Plugin) -> None:
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     manager.register(plugin.thing, plugin.name)
-    for caller in manager.get_hookcallers(plugin.thing) or ():
-        name, (implementation,) = caller.name, caller.get_hookimpls()
-        if caller.spec is None:
+    callers = manager.get_hookcallers(plugin.thing) or ()
+    for name, spec, implementation in [
+        (hook.name, hook.spec, each) for hook in callers for each in hook.get_hookimpls()
+    ]:
+        if spec is None:
             if not implementation.optionalhook:
                 known = (name for name in vars(hookspecs) if name.startswith("pegboard_"))
                 plugin.faults.append(f"there is no hook {name!r}.{did_you_mean(suggest(name, known))}")
@@ -201,9 +203,10 @@ def _find_implementations(plugin: Plugin) -> None:
             wrappers = "pegboard_wrap_call, pegboard_wrap_tool or pegboard_wrap_model"
             plugin.faults.append(f"{name} can't be a wrapper; implement {wrappers}")
         else:
-            plugin.implementations[name] = implementation
+            plugin.implementations.setdefault(name, []).append(implementation)
             if (stage := name.removeprefix("pegboard_")) in CALLBACK_STAGES:
-                plugin.callbacks[stage] = _callback(plugin, stage, implementation)
+                callback = _callback(plugin, stage, implementation)
+                plugin.callbacks.setdefault(stage, []).append((implementation, callback))
     plugin.faults += [f"{name} is never called: put @hookimpl above it" for name in hookspecs.unmarked(plugin.thing)]
 
 
@@ -218,12 +221,11 @@ def _callback(plugin: Plugin, stage: str, implementation: pluggy.HookImpl) -> Ca
     return Callback(function, f"plugin {plugin.name!r}", limit, plugin=plugin.name)
 
 
-def _ask(plugin: Plugin, hook: str, settings: Mapping[str, Any]) -> BaseException | None:
+def _ask(plugin: Plugin, hook: str, own: pluggy.HookImpl, settings: Mapping[str, Any]) -> BaseException | None:
     """Calls one register hook; returns what it raises, which loses only what it hadn't registered yet."""
     offered = {"register": partial(_REGISTERS[hook], plugin), "settings": settings, "config": plugin.config}
-    implementation = plugin.implementations[hook]
     try:
-        answer = implementation.function(*(offered[name] for name in implementation.argnames))
+        answer = own.function(*(offered[name] for name in own.argnames))
         if inspect.iscoroutine(answer):
             answer.close()
             raise TypeError("it is async; register hooks are plain functions")  # noqa: TRY301  reported like the rest
@@ -550,11 +552,7 @@ class PluginManager:
         chains: dict[str, tuple[Callback, ...]] = {}
         latest_first = [plugin for plugin in reversed(self._plugins.values()) if plugin.is_loaded]
         for stage in CALLBACK_STAGES:
-            hooks = [
-                (each.implementations[f"pegboard_{stage}"], each.callbacks[stage])
-                for each in latest_first
-                if stage in each.callbacks
-            ]
+            hooks = [hook for each in latest_first for hook in each.callbacks.get(stage, ())]
             first = [callback for hook, callback in hooks if hook.tryfirst]
             last = [callback for hook, callback in reversed(hooks) if hook.trylast and not hook.tryfirst]
             if hooks:

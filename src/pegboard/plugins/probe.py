@@ -208,14 +208,15 @@ def short_helps(commands: Mapping[str, click.Command]) -> dict[str, str]:
 
 def _command_helps(loaded: Plugin) -> Mapping[str, str]:
     """A line of help for each command that the plugin adds to `registry`, by name; a hook that raises is a fault."""
-    implementation = loaded.implementations.get("pegboard_register_commands")
-    if implementation is None:
+    implementations = loaded.implementations.get("pegboard_register_commands")
+    if implementations is None:
         return {}
     import click
 
     group = click.Group()
     try:
-        implementation.function(*(group for _ in implementation.argnames))
+        for each in implementations:
+            each.function(*(group for _ in each.argnames))
         return short_helps(group.commands)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         loaded.faults.append(f"pegboard_register_commands raised {cause_of(error, loaded.secrets)}")

@@ -381,6 +381,11 @@ class ToolContext:
         return await services.use(kind, self) if kind in services else services.default(kind, make)
 
     @property
+    def has_started(self) -> bool:
+        """Whether the call's tool has begun to run; of a context made by hand it is true."""
+        return getattr(self.internals.frame, "started_at", 0) is not None
+
+    @property
     def remaining(self) -> float | None:
         """The seconds left of the call's time limit; `None` if it has none."""
         deadline = self.deadline  # read once: the event loop may change it while this is a thread
