@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from pegboard import (
+    ChangeArguments,
     Deny,
     ModelRequest,
     ReadonlyContext,
@@ -12,6 +15,7 @@ from pegboard import (
     ToolError,
     ToolRegistry,
     TurnLimits,
+    hookimpl,
     register_plugin,
     run_turn,
     tool,
@@ -145,6 +149,65 @@ def test_a_required_call_may_have_a_condition(script, missing):
     assert guard.missing(context) == missing
 
 
+async def test_a_required_call_has_to_start_after_what_makes_it_necessary_has_ended():
+    """One that runs beside it may not have seen what it did."""
+    registry, guard = make_registry(Required("check", when="change"))
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def change() -> None:
+        """Changes something, once it is being checked."""
+        await started.wait()
+
+    @tool
+    async def check(wait: bool = False) -> None:
+        """Checks it."""
+        started.set()
+        if wait:
+            await ended.wait()
+
+    registry.register(change, check)
+    checking = asyncio.ensure_future(registry.call("check", {"wait": True}, TURN))
+    await registry.call("change", {}, TURN)
+    ended.set()
+    await checking
+    assert guard.missing(TURN) == ("check",)
+    await registry.call("check", {}, TURN)
+    assert guard.missing(TURN) == ()
+
+
+class Shortens:
+    """A plugin that changes arguments; that of the tests above comes first."""
+
+    @hookimpl
+    def pegboard_before_tool(self, arguments):
+        return ChangeArguments({"text": arguments["text"][:1]})
+
+
+def test_calls_are_compared_by_the_arguments_that_plugins_have_changed():
+    """Whatever the model has written."""
+    registry, _ = make_registry(Distinct("mail"))
+    register_plugin(registry, Shortens(), "shortens")
+    kinds = [registry.call_sync("mail", {"text": text}, TURN).kind for text in ("ab", "ac", "bc")]
+    assert kinds == [None, "denied", None]
+
+
+def test_a_call_that_a_failed_callback_stopped_closes_nothing_and_may_be_repeated():
+    """It didn't run."""
+    registry, _ = make_registry(NotAfter("search", "mail"), Distinct("mail"))
+
+    def fail():
+        raise OSError
+
+    with registry.add_callback("before_tool", fail):
+        assert registry.call_sync("mail", {"text": "a"}, TURN).kind == "callback_failure"
+    assert [registry.call_sync(name, {"text": "a"}, TURN).kind for name in ("search", "mail", "search")] == [
+        None,
+        None,
+        "denied",
+    ]
+
+
 def test_a_tool_may_require_itself_by_a_pattern():
     """Its own call makes it necessary and meets it."""
     registry, guard = make_registry(Required("test", when="*"))
@@ -187,7 +250,23 @@ async def test_an_agent_belongs_to_the_turn_of_its_caller():
     assert guard.missing(TURN) == ("test",)
     with ScriptedModel([ToolCall("submit", {})]) as model:
         assert (await run_turn(model, "Submit.", registry, agents)).text == "submit succeeded, which ends the turn."
-    assert guard.ended(TURN) == "submit"
+    assert await guard.find_end(TURN) == "submit"
+
+
+async def test_the_turn_of_another_agent_goes_on():
+    """Such as one that is kept beyond the turn of its caller; but not that of a caller of the agent."""
+    registry, _ = make_registry(EndsTurn("submit"))
+
+    async def rounds(branch, *steps):
+        context = ReadonlyContext(session=f"s/{branch}", invocation=f"of {branch}", root=TURN, branch=branch)
+        with ScriptedModel(steps) as model:
+            return (await run_turn(model, "Go on.", registry, context)).rounds
+
+    assert await rounds("planner.writer", ToolCall("submit", {})) == 2
+    assert await rounds("keeper", ToolCall("edit", {}), "Edited.") == 2
+    assert await rounds("planner") == 1
+    with ScriptedModel([]) as model:
+        assert (await run_turn(model, "Go on.", registry, TURN)).text == "submit succeeded, which ends the turn."
 
 
 async def test_outside_of_a_turn_nothing_ends():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import ReadonlyContext, ToolResult
-from pegboard_guard import ComesAfter, ComesBefore, Exclusive, NotAfter, OrderRules, Required
-from pegboard_guard.rules import Call
+from pegboard import ReadonlyContext
+from pegboard_guard import ComesAfter, ComesBefore, Distinct, Exclusive, NotAfter, OrderRules, Required
+from pegboard_guard.rules import Call, End
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_cycle_of_rules_is_refused_and_shown(rules, text):
     with pytest.raises(ValueError, match="contradict each other") as caught:
         OrderRules(*rules)
     assert text in str(caught.value)
-    assert str(caught.value).endswith("Take one of them out")
+    assert str(caught.value).endswith("Take one of the rules out")
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,18 @@ names = st.sampled_from("abcd")
 
 @given(st.lists(st.tuples(names, names).filter(lambda pair: pair[0] != pair[1]), max_size=8))
 def test_rules_are_refused_exactly_where_some_tool_could_never_be_called(pairs):
-    """Compared with what the trackers let through, called in any order until nothing new can be called."""
+    """Compared with what the rules let through, called in any order until nothing new can be called."""
     rules = [ComesAfter(one, other) for one, other in pairs]
-    trackers = [rule.tracker() for rule in rules]
+    states = [(rule, rule.State()) for rule in rules]
 
     called = set()
     for _ in range(4):
         for name in "abcd":
-            call = Call(name, ReadonlyContext(), 0.0)
-            if all(tracker.refusal(call) is None for tracker in trackers):
+            call = Call(name, ReadonlyContext())
+            if all(rule.refusal(call, state) is None for rule, state in states):
                 called.add(name)
-                for tracker in trackers:
-                    tracker.end(call, None, ToolResult())
+                for rule, state in states:
+                    rule.end(call, state, None, End())
     if called == set("abcd"):
         OrderRules(*rules)
     else:
@@ -109,3 +109,61 @@ def test_rules_that_leave_no_way_are_refused():
         OrderRules(ComesAfter("mail", "test"), NotAfter("mail", "test"))
     OrderRules(ComesAfter("mail", "test"), NotAfter("mail", "test", within="turn"))
     OrderRules(ComesAfter("mail", "test"), NotAfter("mail", "submit"))
+
+
+@pytest.mark.parametrize(
+    ("rules", "text"),
+    [
+        # What a call requires may not be closed or excluded by it.
+        (
+            [Required("t", when="e"), NotAfter("t", "e")],
+            "t is required after e, and may not be called any more once e ran",
+        ),
+        ([Required("t", when=["e", "f"]), NotAfter("*", "f", "turn")], "t is required after e or f, and may not be"),
+        ([Required("t", when="e"), Exclusive(["t", "e"])], "a turn with e needs e and t, but of t or e only one"),
+        ([Required("t", when="e_*"), Exclusive(["e_*", "t"])], "a turn with e_* needs e_* and t, but of e_* or t"),
+        (
+            [Required("t", when="e"), Required("u"), Exclusive(["t", "u"])],
+            "a turn with e needs e, t and u, but of t or u",
+        ),
+        # What is required again may not be forbidden as a repetition.
+        (
+            [Required("t", when="e"), Distinct("*")],
+            "t is required after e, and its calls may not be repeated in this ses",
+        ),
+        ([Required("t", when="e"), Distinct("t", within="turn")], "and its calls may not be repeated in this turn"),
+        (
+            [Required("t"), Distinct("t")],
+            "t is required in each turn, and its calls may not be repeated in this session",
+        ),
+        # Of two tools not each can be the last.
+        (
+            [Required("t", when="e"), Required("e", when="t")],
+            "so that no turn could end: t is required after e, e is requ",
+        ),
+        ([Required("t", when="*"), Required("u", when="*")], "so that no turn could end"),
+    ],
+)
+def test_required_calls_that_other_rules_make_impossible_are_refused(rules, text):
+    with pytest.raises(ValueError, match="contradict each other") as caught:
+        OrderRules(*rules)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        [Required("t", when="e"), NotAfter("e", "t")],
+        [Required("t", when="e", within="session"), NotAfter("t", "e", "turn")],
+        [Required("t", when="*"), NotAfter("t", "t")],
+        [Required("t", when="e"), Exclusive(["e", "f"]), Exclusive(["t", "u"])],
+        [Required("a_*"), Required("a_1"), Exclusive("a_*")],
+        [Required("t", when="e"), Distinct("t", seconds=60)],
+        [Required("t", when="e"), Distinct("e")],
+        [Required("t"), Distinct("t", within="turn")],
+        [Required("t", within="session"), Distinct("t")],
+        [Required("t", when=["e", "u"]), Required("u", when="e")],
+    ],
+)
+def test_required_calls_that_can_be_made_are_accepted(rules):
+    OrderRules(*rules)

@@ -275,8 +275,29 @@ def test_what_is_closed_or_was_called_is_so_in_all_processes(registries):
     assert kinds((one, "look"), (other, "look"), (other, "save"), (one, "save")) == [None, "denied", None, None]
 
 
-async def test_a_turn_ends_where_it_runs(registries):
+async def test_a_call_ends_its_turn(registries):
     one, _ = registries(order={"ends_turn": [{"tools": "save"}], "required": [{"tools": "look"}]})
     with ScriptedModel([ToolCall("save", {}, "1")]) as model:
         outcome = await run_turn(model, "Go.", one, ANN)
     assert outcome.response.text == "save succeeded, which ends the turn."
+
+
+async def test_a_turn_may_go_on_in_another_process(registries, shared, monkeypatch):
+    """There it knows what was called; if that can't be read, it goes on and ends as if nothing was."""
+    order = {"ends_turn": [{"tools": "save"}], "required": [{"tools": "look"}]}
+
+    async def run(registry, *steps):
+        with ScriptedModel(steps) as model:
+            return (await run_turn(model, "Go.", registry, ANN)).text
+
+    one, other = registries(order=order)
+    await one.call("look", {}, ANN)
+    assert await run(other, "Done.") == "Done."
+    await one.call("save", {}, ANN)
+    assert await run(other) == "save succeeded, which ends the turn."
+
+    async def fail(keys, change):
+        raise ConnectionError("no server")
+
+    monkeypatch.setattr(shared, "update", fail)
+    assert await run(other, "Done.") == "Done."

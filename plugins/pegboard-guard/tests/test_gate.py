@@ -8,16 +8,24 @@ import json
 import pytest
 
 from pegboard import (
+    ChangeArguments,
+    Later,
+    Limits,
     Message,
     ModelError,
+    ModelRequest,
+    Once,
     ReadonlyContext,
     ToolCall,
     ToolRegistry,
     TurnLimits,
+    TurnOutcome,
+    hookimpl,
     register_plugin,
     run_turn,
     tool,
 )
+from pegboard.messages import TextPart
 from pegboard.testing import ScriptedModel
 from pegboard_guard import Guard, ModelGate
 
@@ -28,18 +36,22 @@ def verdict(*, allowed, reason=""):
     return ToolCall("final_result", {"result": {"allowed": allowed, "reason": reason}}, "v")
 
 
-def make_registry(*judged, **options):
+def register_gate(gate=None):
     @tool
     async def shell(command: str) -> str:
         """Runs a command."""
         return f"ran {command}"
 
-    judge = ScriptedModel(judged)
     registry = ToolRegistry()
     registry.register(shell)
-    gate = ModelGate(judge, **options)
-    assert register_plugin(registry, gate, "gate").status == "loaded"
-    return registry, judge
+    if gate is not None:
+        assert register_plugin(registry, gate, "gate").status == "loaded"
+    return registry
+
+
+def make_registry(*judged, **options):
+    judge = ScriptedModel(judged)
+    return register_gate(ModelGate(judge, **options)), judge
 
 
 def call(registry, command="ls"):
@@ -96,8 +108,7 @@ class Hanging:
 
 def test_a_model_that_hangs_denies_the_call(caplog):
     """At its time limit."""
-    registry, _ = make_registry()
-    register_plugin(registry, ModelGate(Hanging(), calls="x", seconds=0.1), "slow")
+    registry = register_gate(ModelGate(Hanging(), calls="x", seconds=0.1))
     assert "it could not be checked" in call(registry).text
     assert "hanging hasn't judged" in caplog.text
 
@@ -164,7 +175,7 @@ async def test_of_an_agent_the_calls_are_judged_by_what_the_user_said_and_the_en
 async def test_a_gate_is_configured():
     """By the name of a model, which the registry provides."""
     judge = ScriptedModel([verdict(allowed=False, reason="More."), verdict(allowed=False, reason="No.")])
-    registry, _ = make_registry()
+    registry = register_gate()
     registry.add("models", "judges", lambda model: judge)
     table = {"model": "judges/x", "calls": "Only ls.", "end": "Thorough.", "tools": "shell", "seconds": 5}
     assert register_plugin(registry, Guard, "guard", settings={"gate": table}).status == "loaded"
@@ -177,7 +188,7 @@ async def test_a_gate_is_configured():
 
 async def test_an_unknown_model_denies_calls(caplog):
     """And lets turns end."""
-    registry, _ = make_registry()
+    registry = register_gate()
     table = {"model": "nobody/x", "calls": "x", "end": "x"}
     register_plugin(registry, Guard, "guard", settings={"gate": table})
     with ScriptedModel([ToolCall("shell", {"command": "rm"}, "1"), "Well."]) as model:
@@ -201,8 +212,92 @@ def test_wrong_settings_are_named(table, cause):
     assert cause in register_plugin(ToolRegistry(), Guard, "guard", settings={"gate": table}).cause
 
 
-def test_a_configured_gate_outside_of_a_registry_denies():
+class Cleans:
+    """A plugin that changes arguments."""
+
+    @hookimpl
+    def pegboard_before_tool(self, arguments):
+        return ChangeArguments({"command": arguments["command"].removeprefix("sudo ")})
+
+
+@pytest.mark.parametrize("is_configured", [False, True])
+def test_a_call_is_judged_by_the_arguments_that_plugins_have_changed(is_configured):
+    """Those are what the tool gets."""
+    judge = ScriptedModel([verdict(allowed=True)])
+    registry = register_gate(None if is_configured else ModelGate(judge, calls="x"))
+    if is_configured:
+        registry.add("models", "judges", lambda model: judge)
+        register_plugin(registry, Guard({"gate": {"model": "judges/x", "calls": "x"}}), "guard")
+    register_plugin(registry, Cleans(), "cleans")
+    assert call(registry, "sudo ls").text == "ran ls"
+    assert json.loads(judge.requests[0].messages[0].text)["arguments"] == {"command": "ls"}
+
+
+async def test_the_task_is_neither_a_reminder_nor_a_result():
+    """These are messages of the role of the user, too."""
+    registry, judge = make_registry(verdict(allowed=True), calls="x")
+    registry.add_callback("on_stop", lambda outcome: None if outcome.calls else "Delete all files.")
+    with ScriptedModel(["Done.", ToolCall("shell", {"command": "ls"}, "1"), "Done."]) as model:
+        await run_turn(model, "List the files.", registry, TURN)
+    assert json.loads(judge.requests[0].messages[0].text)["task"] == "List the files."
+
+
+async def test_a_resumed_turn_has_the_task_of_its_beginning():
+    """Also in another process."""
+
+    def prepare(*judged):
+        registry, judge = make_registry(*judged, calls="x", end="y")
+        registry.register(delete)
+        return registry, judge
+
+    @tool(requires_confirmation=True)
+    def delete() -> str:
+        """Deletes the files."""
+        return "deleted"
+
+    registry, _ = prepare(verdict(allowed=True))
+    with ScriptedModel([ToolCall("delete", {}, "1")]) as model:
+        suspended = await run_turn(model, "Delete the files.", registry, TURN, approver=lambda _request, _: Later())
+    assert suspended.ended == "suspended"
+    registry, judge = prepare(verdict(allowed=True), verdict(allowed=True))
+    answers = {each.id: Once() for each in suspended.pending}
+    with ScriptedModel(["Done."]) as model:
+        await run_turn(model, ModelRequest(), registry, TURN, resume=suspended, answers=answers)
+    texts = [request.messages[0].text for request in judge.requests]
+    assert json.loads(texts[0])["task"] == "Delete the files."
+    assert texts[1].startswith('{"user": "Delete the files."}\n')
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [Message.user("Count to 9."), Message.system("It is Monday.")],
+        [Message.user("Count to 9."), Message.assistant("Really?"), Message.system("Yes.")],
+    ],
+)
+async def test_what_is_judged_at_the_end_begins_with_what_the_user_asked_for(messages):
+    """Also if other messages follow, or the turn is long."""
+    registry, judge = make_registry(verdict(allowed=True), end="x")
+    with ScriptedModel([*([[TextPart("9" * 4000), ToolCall("shell", {"command": "ls"})]] * 6), "Done."]) as model:
+        await run_turn(model, ModelRequest(messages), registry, TURN)
+    judged = judge.requests[0].messages[0].text
+    assert judged.startswith('{"user": "Count to 9."}\n')
+    assert judged.endswith('{"assistant": "Done."}')
+    assert len(judged) == 20_001
+
+
+async def test_a_gate_is_quicker_than_callbacks_have_to_be(caplog):
+    """If its own limit is longer, the turn still ends, and the call is denied."""
+    registry = register_gate(ModelGate(Hanging(), calls="x", end="x"))
+    registry.limits = Limits(callback_timeout=0.5)
+    with ScriptedModel([ToolCall("shell", {"command": "ls"}), "Done."]) as model:
+        outcome = await run_turn(model, "Go.", registry, TURN)
+    assert (outcome.ended, outcome.text) == ("answered", "Done.")
+    assert outcome.messages[-2].parts[0].result.kind == "denied"
+
+
+async def test_a_gate_outside_of_a_registry_denies(caplog):
     """It has no model there."""
-    guard = Guard({"gate": {"model": "a/b", "calls": "x"}})
-    with pytest.raises(LookupError, match="outside of a registry"):
-        guard.gate.model()
+    gate = ModelGate("a/b", end="x")
+    assert await gate.pegboard_on_stop(TURN, TurnOutcome(())) is None
+    assert "outside of a registry" in caplog.text

@@ -37,11 +37,11 @@ from pegboard_guard import (
     Guard,
     Journal,
     Limit,
+    ModelGate,
     NotAfter,
     Required,
     verify,
 )
-from pegboard_guard.gate import GateSettings
 from pegboard_guard.guard import GuardSettings
 from pegboard_guard.log import MOST_LOGGED
 from pegboard_guard.settings import read_table
@@ -275,7 +275,7 @@ def test_the_readme_lists_every_setting_as_it_may_be_set():
     rules = {"after": ComesAfter, "before": ComesBefore, "exclusive": Exclusive, "cooldown": Cooldown}
     rules |= {"required": Required, "not_after": NotAfter, "distinct": Distinct, "ends_turn": EndsTurn}
     listed = {**table, "limits": table["limits"][0], **{key: each[0] for key, each in table["order"].items()}}
-    for name, cls in {"limits": Limit, "journal": Journal, "gate": GateSettings, **rules}.items():
+    for name, cls in {"limits": Limit, "journal": Journal, "gate": ModelGate, **rules}.items():
         settable = {each.name for each in attrs.fields(cls) if each.init and each.metadata.get("setting", True)}
         assert settable - {"within"} <= set(listed[name]), name
     assert {each.name for each in attrs.fields(GuardSettings)} == set(table)

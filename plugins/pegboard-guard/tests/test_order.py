@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from attrs import evolve
 
 from pegboard import (
     Deny,
@@ -20,7 +21,7 @@ from pegboard import (
 )
 from pegboard.testing import ScriptedModel
 from pegboard_guard import ComesAfter, ComesBefore, Cooldown, Exclusive, OrderRules, Required
-from pegboard_guard.rules import MOST, Call
+from pegboard_guard.rules import MOST
 
 TURN = ReadonlyContext(session="s", invocation="i1")
 NEXT = ReadonlyContext(session="s", invocation="i2")
@@ -195,15 +196,25 @@ def test_without_a_turn_an_exclusive_group_lets_all_through_and_warns_once(caplo
     assert record.getMessage().startswith("the exclusive group search_* counts by turns")
 
 
-def test_a_call_that_ends_late_leaves_a_later_choice():
-    tracker = Exclusive("search_*").tracker()
-    first, second = (Call(name, TURN, 0.0) for name in ("search_web", "search_docs"))
-    late = tracker.begin(first)
-    for number in range(MOST):  # forgets the choice
-        tracker.begin(Call("search_web", ReadonlyContext(invocation=str(number)), 0.0))
-    tracker.begin(first)
-    tracker.end(first, late, ToolResult.error("denied", "no"))
-    assert tracker.refusal(second) is not None
+async def test_a_call_that_ends_late_leaves_a_later_choice():
+    registry, begun, goes_on = make_registry(Exclusive("search_*")), asyncio.Event(), asyncio.Event()
+
+    async def deny(context):
+        if context.message == "late":
+            begun.set()
+            await goes_on.wait()
+            return Deny("no")
+        return None
+
+    with registry.add_callback("before_tool", deny):
+        late = asyncio.ensure_future(registry.call("search_web", {}, evolve(TURN, message="late")))
+        await begun.wait()
+        for number in range(MOST):  # drops the choice
+            await registry.call("search_web", {}, ReadonlyContext(invocation=str(number)))
+        await registry.call("search_web", {}, TURN)
+        goes_on.set()
+        await late
+    assert (await registry.call("search_docs", {}, TURN)).kind == "denied"
 
 
 # Before the turn ends -------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from pegboard import Deny, ReadonlyContext, StaticToolset, ToolRegistry, ToolResult, register_plugin, tool
 from pegboard_guard import CallLimits, Limit
-from pegboard_guard.rules import MOST, Call, LimitTracker, Names, Recent, course_of, listed, scope_of, streak_of
+from pegboard_guard.rules import MOST, Call, End, Names, Recent, course_of, join_words, scope_of, streak_of
 
 
 def test_a_name_matches_one_of_the_patterns():
@@ -21,23 +21,24 @@ def test_a_name_matches_one_of_the_patterns():
 
 
 def test_words_are_joined_to_a_list():
-    assert (listed("a"), listed("ab"), listed("abc", "and")) == ("a", "a or b", "a, b and c")
+    assert (join_words("a"), join_words("ab"), join_words("abc", "and")) == ("a", "a or b", "a, b and c")
     assert str(Names(["a", "b"])) == "a or b"
 
 
 def test_a_value_is_created_once_and_not_by_looking_it_up():
     recent = Recent(list)
-    assert (recent.known("a"), len(recent)) == (None, 0)
+    assert (recent.get("a"), len(recent)) == (None, 0)
     recent.of("a").append(1)
-    assert recent.of("a") == recent.known("a") == [1]
+    assert recent.of("a", [2]) == recent.get("a") == [1]
+    assert recent.of("b", [2]) == recent.get("b") == [2]
 
 
 def test_the_least_recently_used_key_is_dropped_first():
     recent = Recent(list, most=2)
     for key in ("first", "second", "first", "third"):
         recent.of(key).append(key)
-    assert recent.known("second") is None
-    assert recent.known("first") == ["first", "first"]
+    assert recent.get("second") is None
+    assert recent.get("first") == ["first", "first"]
     assert len(recent) == 2
 
 
@@ -194,16 +195,16 @@ def test_without_a_turn_a_limit_lets_all_through_and_warns_once(caplog):
 @given(st.lists(st.floats(0, 5), max_size=40), st.integers(1, 5), st.floats(0.5, 10))
 def test_no_time_window_has_more_calls_than_the_limit(pauses, calls, seconds):
     """And no call is refused before that."""
-    tracker = LimitTracker(Limit(calls, seconds=seconds))
+    limit, state = Limit(calls, seconds=seconds), Limit.State()
     now, let_through = 0.0, []
     for pause in pauses:
         now += pause
         call = Call("note", ReadonlyContext(), now)
         within = [when for when in let_through if now - when < seconds]
-        refused = tracker.refusal(call) is not None
+        refused = limit.refusal(call, state) is not None
         assert refused == (len(within) >= calls)
         if not refused:
-            tracker.begin(call)
+            limit.begin(call, state)
             let_through.append(now)
 
 
@@ -262,31 +263,65 @@ def test_a_call_that_did_not_run_is_not_counted(seconds, answer):
     assert kinds(registry, ["note", "note"]) == [None, "denied"]
 
 
-def test_a_call_that_ends_late_changes_no_later_count():
-    """After its time window, and after its session was forgotten."""
-    denied, call = ToolResult.error("denied", "no"), Call("note", ReadonlyContext(), 0.0)
-    tracker = LimitTracker(Limit(1, seconds=1))
-    late = tracker.begin(call)
-    assert tracker.refusal(Call("note", ReadonlyContext(), 5.0)) is None
-    tracker.end(call, late, denied)
-    tracker = LimitTracker(Limit(1))
-    late = tracker.begin(call)
-    for session in range(MOST):
-        tracker.begin(Call("note", ReadonlyContext(session=str(session)), 0.0))
-    tracker.begin(call)
-    tracker.end(call, late, denied)
-    assert tracker.refusal(call) is not None
+def test_a_call_that_ends_after_its_time_window_changes_no_later_count():
+    limit, state, call = Limit(1, seconds=1), Limit.State(), Call("note", ReadonlyContext())
+    late = limit.begin(call, state)
+    assert limit.refusal(evolve(call, now=5.0), state) is None
+    limit.begin(evolve(call, now=5.0), state)
+    limit.end(call, state, late, End("denied", ran=False))
+    assert limit.refusal(evolve(call, now=5.5), state) is not None
+
+
+async def test_a_call_that_ends_after_its_session_was_dropped_changes_no_later_count():
+    registry, begun, goes_on = make_registry(Limit(1)), asyncio.Event(), asyncio.Event()
+
+    async def deny(context):
+        if context.session == "late":
+            begun.set()
+            await goes_on.wait()
+            return Deny("no")
+        return None
+
+    with registry.add_callback("before_tool", deny):
+        late = asyncio.ensure_future(registry.call("note", {}, at("session=late")))
+        await begun.wait()
+        for session in range(MOST):
+            await registry.call("note", {}, at(f"session={session}"))
+    assert (await registry.call("note", {}, at("session=late"))).kind is None
+    goes_on.set()
+    assert (await late).kind == "denied"
+    assert (await registry.call("note", {}, at("session=late"))).kind == "denied"
+
+
+@pytest.mark.parametrize("seconds", [None, 60])
+def test_a_call_that_a_failed_callback_stopped_is_not_counted(seconds):
+    """But one whose result such a callback replaced is: its tool ran."""
+    registry = make_registry(Limit(1, seconds=seconds))
+
+    def fail():
+        raise OSError
+
+    async def fail_late(call_next):
+        await call_next()
+        raise OSError
+
+    with registry.add_callback("before_tool", fail):
+        assert registry.call_sync("note").kind == "callback_failure"
+    with registry.add_callback("wrap_tool", fail_late):
+        assert registry.call_sync("note").kind == "callback_failure"
+    assert kinds(registry, ["note"]) == ["denied"]
 
 
 # Bounds ---------------------------------------------------------------------------------------------------------------
 
 
 def test_memory_is_bounded():
-    for limit, most in ((Limit(1), 1000), (Limit(100_000, seconds=60), 10), (Limit(2000, seconds=60), 500)):
-        tracker = LimitTracker(limit)
-        for session in range(most + 5):
-            tracker.begin(Call("note", ReadonlyContext(session=str(session)), 0.0))
-        assert len(tracker._values) == most
+    limits = (Limit(1), Limit(100_000, seconds=60), Limit(2000, seconds=60))
+    assert [limit.most for limit in limits] == [1000, 10, 500]
+    registry = make_registry(Limit(1))
+    contexts = [at(f"session={session}") for session in range(MOST + 1)]
+    assert {registry.call_sync("note", {}, context).kind for context in contexts} == {None}
+    assert [registry.call_sync("note", {}, context).kind for context in (contexts[-1], contexts[0])] == ["denied", None]
 
 
 def test_calls_at_once_are_counted():

@@ -62,7 +62,7 @@ class FileApprovals:
         now = grants.clock()
         if not all(grant.lasts(now) for grant in grants.sessions.get(session, ())):
             grants.expire()  # permanently, even if the clock goes back; in the file too, if possible
-            with suppress(OSError, PendingError), self._changed(0):
+            with suppress(OSError, PendingError), self._change_grants(0):
                 pass
         return grants.rules(session, tool)
 
@@ -76,7 +76,7 @@ class FileApprovals:
         if session is None:
             self._memory.add(None, tool, rules, seconds)
             return
-        with self._changed() as grants:
+        with self._change_grants() as grants:
             grants.add(session, tool, rules, seconds)
 
     def consume(self, pending_id: str) -> bool:
@@ -86,7 +86,7 @@ class FileApprovals:
             PendingError: The file can't be read, another process holds it, or it is full.
             OSError: It can't be written.
         """
-        with self._changed() as grants:
+        with self._change_grants() as grants:
             return grants.consume(pending_id)
 
     def forget(self, context: ReadonlyContext) -> None:
@@ -100,7 +100,7 @@ class FileApprovals:
         if session is None:
             self._memory.forget(context)
             return
-        with self._changed() as grants:
+        with self._change_grants() as grants:
             grants.forget(context)
 
     def _grants(self, seen: float, **facts: Any) -> MemoryGrants:
@@ -116,9 +116,9 @@ class FileApprovals:
         return now if now >= seen - _CLOCK_STEP else inf
 
     @contextmanager
-    def _changed(self, seconds: float | None = None) -> Generator[MemoryGrants]:
+    def _change_grants(self, seconds: float | None = None) -> Generator[MemoryGrants]:
         """Yields the content of the file to be changed, then writes it; waits at most `seconds` for the lock."""
-        with self._locked(self.lock_seconds if seconds is None else seconds):
+        with self._lock_file(self.lock_seconds if seconds is None else seconds):
             grants = self._read()
             grants.expire()
             self._seen = seen = self.clock() if grants.clock() == inf else self._seen
@@ -127,7 +127,7 @@ class FileApprovals:
             self._write(grants, seen)
 
     @contextmanager
-    def _locked(self, seconds: float) -> Generator[None]:
+    def _lock_file(self, seconds: float) -> Generator[None]:
         """Locks the file against other threads and processes; a crash releases the lock."""
         from filelock import FileLock, Timeout  # only a change of the file needs it
 

@@ -7,41 +7,42 @@ pattern a name that matches it and as little else as possible.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import Final
+from typing import Final, NoReturn
 
 from attrs import field, frozen
 
-from pegboard_guard.closing import NotAfter
+from pegboard_guard.closing import Distinct, NotAfter
 from pegboard_guard.ordering import ComesAfter, Exclusive, Required
-from pegboard_guard.rules import Names, listed
+from pegboard_guard.rules import Names, Rule, join_words
 
 _ANY: Final = "\x00"  # in no tool's name
 
 
-def check_order(
-    after: Sequence[ComesAfter],
-    exclusive: Sequence[Exclusive],
-    required: Sequence[Required],
-    closed: Sequence[NotAfter] = (),
-) -> None:
+def check_order(rules: Iterable[Rule]) -> None:
     """Refuses rules that contradict each other.
 
     Raises:
         ValueError: A tool could never be called, or not all that is required; names the rules.
     """
-    waits = [_Wait(Names(rule.tools), Names((need,)), rule) for rule in after for need in rule.after]
-    named = _named(after, exclusive, required)
+    rules = tuple(rules)
+    after = [rule for rule in rules if isinstance(rule, ComesAfter)]
+    exclusive = [rule for rule in rules if isinstance(rule, Exclusive)]
+    required = [rule for rule in rules if isinstance(rule, Required)]
+    waits = [_Wait(rule.names, need, rule) for rule in after for need in rule.needs]
+    named = _representatives([*after, *exclusive, *required])
     for wait in waits:
         _check_pointless(wait)
-    possible = _possible(named, waits)
-    for name in named:
-        if name not in possible:
-            raise ValueError(_circle(name, named, waits, possible))
+    _check_waits(named, waits)
     for group in exclusive:
-        _check_group(_Group(Names(group.tools), group), named, waits, required)
-    for rule in closed:
-        _check_closed(rule, named, waits)
+        _check_group(group, named, waits, required)
+    for rule in rules:
+        if isinstance(rule, NotAfter):
+            _check_closed(rule, named, waits, required)
+        elif isinstance(rule, Distinct):
+            _check_distinct(rule, required)
+    _check_required(required)
 
 
 @frozen
@@ -56,20 +57,18 @@ class _Wait:
         return name in self.held and name not in self.need
 
 
-@frozen
-class _Group:
-    names: Names
-    rule: Exclusive
+def _refuse(cause: str) -> NoReturn:
+    raise ValueError(f"the rules contradict each other{cause}. Take one of the rules out")
 
 
-def _named(*families: Iterable[ComesAfter | Exclusive | Required]) -> list[str]:
+def _representatives(rules: Iterable[ComesAfter | Exclusive | Required]) -> list[str]:
     """A representative of each name and pattern, in their order."""
-    patterns = [
-        pattern
-        for family in families
-        for rule in family
-        for pattern in (*rule.tools, *(rule.after if isinstance(rule, ComesAfter) else ()))
-    ]
+    patterns = [pattern for rule in rules for pattern in (*rule.tools, *getattr(rule, "after", ()))]
+    conditions = [pattern for rule in rules for pattern in getattr(rule, "when", ())]
+    return _names_of([*patterns, *conditions])
+
+
+def _names_of(patterns: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(pattern.replace("*", _ANY).replace("?", _ANY) for pattern in patterns))
 
 
@@ -78,19 +77,19 @@ def _pattern_text(name: str) -> str:
 
 
 def _check_pointless(wait: _Wait) -> None:
-    held = [pattern.replace("*", _ANY).replace("?", _ANY) for pattern in wait.held.patterns]
-    if not any(wait.holds(name) for name in held):
+    if not any(wait.holds(name) for name in _names_of(wait.held.patterns)):
         raise ValueError(f"{wait.held} can't wait for {wait.need}: those are the same tools")
 
 
-def _possible(named: Sequence[str], waits: Sequence[_Wait]) -> set[str]:
-    """The names that can be called at some time: those that wait for nothing, then those that waited for them."""
+def _check_waits(named: Sequence[str], waits: Sequence[_Wait]) -> None:
+    """Refuses tools that wait for each other: of which none can be called after those that wait for nothing."""
     possible: set[str] = set()
-    while True:
-        more = {name for name in named if name not in possible and not list(_unmet(name, waits, possible))}
-        if not more:
-            return possible
+    while more := {name for name in named if name not in possible and not list(_unmet(name, waits, possible))}:
         possible |= more
+    for name in named:
+        if name not in possible:
+            steps = _describe_cycle(_find_cycle(name, named, waits, possible), "waits for")
+            _refuse(f", so that none of these could ever be called: {steps}")
 
 
 def _unmet(name: str, waits: Sequence[_Wait], called: Iterable[str]) -> Iterator[_Wait]:
@@ -99,66 +98,97 @@ def _unmet(name: str, waits: Sequence[_Wait], called: Iterable[str]) -> Iterator
             yield wait
 
 
-def _circle(name: str, named: Sequence[str], waits: Sequence[_Wait], possible: set[str]) -> str:
-    """`a waits for b, b waits for a`."""
+def _find_cycle(name: str, named: Sequence[str], waits: Sequence[_Wait], possible: set[str]) -> list[str]:
+    """The names from one to itself, each of which waits for the next."""
     way = [name]
     while True:
         wait = next(_unmet(way[-1], waits, possible))
         following = next(other for other in named if other in wait.need)
         if following in way:
-            circle = [*way[way.index(following) :], following]
-            break
+            return [*way[way.index(following) :], following]
         way.append(following)
-    steps = ", ".join(f"{_pattern_text(one)} waits for {_pattern_text(other)}" for one, other in pairwise(circle))
-    return f"the rules contradict each other, so that none of these could ever be called: {steps}. Take one of them out"
 
 
-def _check_group(group: _Group, named: Sequence[str], waits: Sequence[_Wait], required: Sequence[Required]) -> None:
+def _describe_cycle(names: Iterable[str], verb: str) -> str:
+    """`a waits for b, b waits for a`."""
+    return ", ".join(f"{_pattern_text(one)} {verb} {_pattern_text(other)}" for one, other in pairwise(names))
+
+
+def _check_group(group: Exclusive, named: Sequence[str], waits: Sequence[_Wait], required: Sequence[Required]) -> None:
     """Refuses a group in which one member needs another, or two are required."""
-    near = [wait for wait in waits if _is_within(wait.rule.within, group.rule.within)]
+    near = [wait for wait in waits if _is_within(wait.rule.within, group.within)]
     for name in named:
-        _check_members(group, _forced([name], named, near), f"{_pattern_text(name)} needs ")
-    all_required = [
-        pattern
-        for rule in required
-        if _is_within(rule.within, group.rule.within)
-        for pattern in rule.tools
-        if pattern in named
-    ]
-    _check_members(group, _forced(all_required, named, near), "the turn needs ")
+        _check_members(group, _with_needs([name], named, near), f"{_pattern_text(name)} needs")
+    demands = [rule for rule in required if _is_within(rule.within, group.within)]
+    always = [name for rule in demands if not rule.when for name in rule.tools if name in named]
+    _check_members(group, _with_needs(always, named, near), "the turn needs")
+    for rule in demands:
+        for cause in _names_of(rule.when):
+            needs = [cause, *(name for name in rule.tools if name in named and name not in rule.condition), *always]
+            _check_members(group, _with_needs(needs, named, near), f"a turn with {_pattern_text(cause)} needs")
 
 
-def _check_closed(rule: NotAfter, named: Sequence[str], waits: Sequence[_Wait]) -> None:
-    """Refuses a rule that closes a tool as soon as what it waits for has run."""
+def _check_closed(rule: NotAfter, named: Sequence[str], waits: Sequence[_Wait], required: Sequence[Required]) -> None:
+    """Refuses a rule that closes a tool as soon as what it waits for, or what requires it, has run."""
     near = [wait for wait in waits if _is_within(wait.rule.within, rule.within)]
-    for name in named:
+    for name in (name for name in named if name in rule.names):
         for wait in near:
             ways = [other for other in named if other in wait.need]
-            if name in rule.names and wait.holds(name) and all(other in rule.closing for other in ways):
-                raise ValueError(
-                    f"the rules contradict each other: {_pattern_text(name)} waits for {wait.need}, and may not be "
-                    f"called any more once {rule.closing} ran. Take one of the rules out"
+            if wait.holds(name) and all(other in rule.condition for other in ways):
+                _refuse_closed(f"{_pattern_text(name)} waits for {wait.need}", rule)
+        for demand in required:
+            is_due = name in demand.names and name not in demand.condition and _is_within(demand.within, rule.within)
+            if is_due and any(cause in rule.condition for cause in _names_of(demand.when)):
+                _refuse_closed(f"{_pattern_text(name)} is required after {demand.condition}", rule)
+
+
+def _refuse_closed(cause: str, rule: NotAfter) -> NoReturn:
+    _refuse(f": {cause}, and may not be called any more once {rule.condition} ran")
+
+
+def _check_distinct(rule: Distinct, required: Sequence[Required]) -> None:
+    """Refuses a rule against repeated calls of a tool that may be required again without other arguments."""
+    for demand in required:
+        recurs = bool(demand.when) or (demand.within, rule.within) == ("turn", "session")
+        for name in _names_of(demand.tools):
+            if name in rule.names and recurs and not rule.seconds:
+                again = f"after {demand.condition}" if demand.when else "in each turn"
+                _refuse(
+                    f": {_pattern_text(name)} is required {again}, and its calls may not be repeated "
+                    f"in this {rule.within}"
                 )
 
 
-def _check_members(group: _Group, forced: Sequence[str], before: str) -> None:
-    members = [name for name in forced if name in group.names]
+def _check_required(required: Sequence[Required]) -> None:
+    """Refuses tools each of which has to be called after the other."""
+    names = _names_of(pattern for rule in required for pattern in rule.tools)
+    graph = {
+        name: [each for rule in required if name in rule.names for each in names if each in rule.condition]
+        for name in names
+    }
+    try:
+        TopologicalSorter({name: {*before} - {name} for name, before in graph.items()}).prepare()
+    except CycleError as error:
+        steps = _describe_cycle(reversed(error.args[1]), "is required after")
+        _refuse(f", so that no turn could end: {steps}")
+
+
+def _check_members(group: Exclusive, needs: Sequence[str], before: str) -> None:
+    members = [name for name in needs if name in group.names]
     if len(members) > 1:
-        raise ValueError(
-            f"the rules contradict each other: {before}{listed(map(_pattern_text, forced), 'and')}, but of "
-            f"{group.names} only one may be used in a {group.rule.within}. Take one of the rules out"
-        )
+        needed = join_words(map(_pattern_text, needs), "and")
+        _refuse(f": {before} {needed}, but of {group.names} only one may be used in a {group.within}")
 
 
-def _forced(names: Sequence[str], named: Sequence[str], waits: Sequence[_Wait]) -> list[str]:
+def _with_needs(names: Sequence[str], named: Sequence[str], waits: Sequence[_Wait]) -> list[str]:
     """The names with all that must be called before them, as far as there is only one way."""
-    forced = list(names)
-    for name in forced:
+    needs = list(dict.fromkeys(names))
+    for name in needs:
         for wait in waits:
             ways = [other for other in named if other in wait.need]
-            if wait.holds(name) and len(ways) == 1 and ways[0] not in forced:
-                forced.append(ways[0])
-    return forced
+            if wait.holds(name) and len(ways) == 1 and ways[0] not in needs:
+                needs.append(ways[0])
+    return needs
 
 
 def _is_within(inner: str, outer: str) -> bool:

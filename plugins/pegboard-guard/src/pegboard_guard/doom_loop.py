@@ -52,7 +52,7 @@ class DoomLoop:
     _rows: Recent[Hashable, _Row] = field(factory=lambda: Recent[Hashable, _Row](_Row), init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    @hookimpl(tryfirst=True)
+    @hookimpl(trylast=True)
     async def pegboard_before_tool(
         self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
     ) -> Deny | ToolResult | None:
@@ -70,7 +70,7 @@ class DoomLoop:
             row.call = digest
 
         await self._change(context, streak, count)
-        return await self._stopped(context, tool, times) if times >= self.times else None
+        return await self._stop(context, tool, times) if times >= self.times else None
 
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, result: ToolResult) -> None:
@@ -104,7 +104,7 @@ class DoomLoop:
 
         await counters.update([key], update)
 
-    async def _stopped(self, context: ToolContext, tool: Tool, times: int) -> Deny | ToolResult | None:
+    async def _stop(self, context: ToolContext, tool: Tool, times: int) -> Deny | ToolResult | None:
         from pegboard import CallError, Deny
 
         refusal = Deny(

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import field, frozen
 
-from pegboard import ModelRequest, ModelResponse, ReadonlyContext, Tool, ToolContext, ToolRegistry, ToolResult, hookimpl
-from pegboard.callbacks import maybe_await
+from pegboard import ModelRequest, ModelResponse, ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
 from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.doom_loop import ACTIONS, Action, DoomLoop
 from pegboard_guard.log import CallLog
-from pegboard_guard.order import OrderRules, Rule
+from pegboard_guard.order import OrderRule, OrderRules
 from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required
 from pegboard_guard.rules import CallLimits, Limit
 from pegboard_guard.settings import flag, kind_of, one_of, read_table, read_tables
@@ -21,8 +20,8 @@ from pegboard_guard.telling import TellRules
 if TYPE_CHECKING:
     import click
 
-    from pegboard import Deny, Model, TurnOutcome
-    from pegboard_guard.gate import GateSettings
+    from pegboard import Deny, TurnOutcome
+    from pegboard_guard.gate import ModelGate
     from pegboard_guard.journal import Journal
 
 
@@ -31,7 +30,7 @@ def _check_doom_loop(_settings: object, _attribute: object, value: object) -> No
         raise ValueError(f"doom_loop must be 0 (off) or a whole number from 2 on, got {kind_of(value)}")
 
 
-_KINDS: Final[Mapping[str, type[Rule]]] = {
+_KINDS: Final[Mapping[str, type[OrderRule]]] = {
     "after": ComesAfter,
     "before": ComesBefore,
     "exclusive": Exclusive,
@@ -101,12 +100,12 @@ def _journal(table: Any) -> Journal | None:
     return read_table(Journal, table, "journal")
 
 
-def _gate(table: Any) -> GateSettings | None:
+def _gate(table: Any) -> ModelGate | None:
     if table is None:
         return None
-    from pegboard_guard.gate import GateSettings  # loads the code of turns
+    from pegboard_guard.gate import ModelGate  # loads the code of turns
 
-    return read_table(GateSettings, table, "gate")
+    return read_table(ModelGate, table, "gate")
 
 
 @frozen(eq=False)
@@ -120,9 +119,9 @@ class GuardSettings:
         log_arguments: Whether the arguments are logged, with what looks like a secret redacted.
         limits: A list of tables, each as `Limit`; or `None`.
         order: As `OrderTable`; or `None`.
-        tell_rules: Whether requests tell the model the limits and the order, in sentences.
+        tell_rules: Whether requests tell the model the limits, the order and the gate, in sentences.
         journal: As `Journal`; or `None`.
-        gate: As `GateSettings`; or `None`.
+        gate: As `ModelGate`, its model by name; or `None`.
     """
 
     doom_loop: int = field(default=3, validator=_check_doom_loop)
@@ -132,7 +131,7 @@ class GuardSettings:
     order: OrderRules | None = field(default=None, converter=_order)
     tell_rules: bool = field(default=True, validator=flag)
     journal: Journal | None = field(default=None, converter=_journal)
-    gate: GateSettings | None = field(default=None, converter=_gate)
+    gate: ModelGate | None = field(default=None, converter=_gate)
 
 
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
@@ -141,8 +140,9 @@ _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 class Guard:
     """Plugin that stops repeated calls, and logs, limits, orders and records calls, by its settings.
 
-    Each registry has a guard of its own, so that two in one process share nothing. All hooks run first (`tryfirst`):
-    after a plugin that answers, they would not run, and the clocks would start too late.
+    Each registry has a guard of its own, so that two in one process share nothing. What has to know of every call comes
+    first (`tryfirst`): after a plugin that answers, it would not run, and the clocks would start too late. What judges
+    the arguments comes last (`trylast`), as other plugins may change them.
 
     A call that order or limits refuse isn't counted as repeated, and no person is asked about it.
 
@@ -152,8 +152,8 @@ class Guard:
         order: Enforces the order of calls, or `None`.
         limits: Limits calls, or `None`.
         doom_loop: Stops repeated calls, or `None`.
-        tell: Tells the model the limits and the order, or `None`.
         gate: Has a model judge calls and answers, or `None`.
+        tell: Tells the model the limits, the order and the gate, or `None`.
 
     Args:
         settings: As `GuardSettings`.
@@ -170,18 +170,16 @@ class Guard:
         self.order = read.order
         self.limits = read.limits
         self.doom_loop = DoomLoop(read.doom_loop, read.doom_loop_action) if read.doom_loop else None
-        rules = [*(self.order.rules if self.order else ()), *(self.limits.limits if self.limits else ())]
+        self.gate = read.gate
+        self._rules = tuple(each for each in (self.order, self.limits) if each is not None)
+        rules = [rule for each in (*self._rules, self.gate) if each is not None for rule in each.rules]
         self.tell = TellRules(rules) if rules and read.tell_rules else None
-        self._gate_model = None if read.gate is None else read.gate.model
-        self._registry: ToolRegistry | None = None
-        self.gate = None if read.gate is None else read.gate.gate(self._find_gate_model)
-        self._rules = tuple(rules for rules in (self.order, self.limits) if rules is not None)
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(
         self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
     ) -> Deny | ToolResult | None:
-        """Runs each guard, up to the first that denies."""
+        """Starts the records of the call, which order or limits may deny."""
         await self.log.pegboard_before_tool(context)
         if self.journal is not None:
             await self.journal.pegboard_before_tool(context, tool, arguments)
@@ -189,14 +187,23 @@ class Guard:
             denied = await rules.pegboard_before_tool(context, tool, arguments)
             if denied is not None:
                 return denied
-        if self.doom_loop is not None:
-            stopped = await self.doom_loop.pegboard_before_tool(context, tool, arguments)
-            if stopped is not None:
-                return stopped
-        if self.gate is None:
-            return None
-        self._registry = context.service(ToolRegistry)
-        return await self.gate.pegboard_before_tool(context, tool, arguments)
+        return None
+
+    @hookimpl(specname="pegboard_before_tool", trylast=True)
+    async def check_arguments(
+        self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
+    ) -> Deny | ToolResult | None:
+        """Runs each guard that judges the arguments, up to the first that denies."""
+        checks = (
+            self.order and self.order.check_arguments,
+            self.doom_loop and self.doom_loop.pegboard_before_tool,
+            self.gate and self.gate.pegboard_before_tool,
+        )
+        for check in checks:
+            answer = check and await check(context, tool, arguments)
+            if answer is not None:
+                return answer
+        return None
 
     @hookimpl(tryfirst=True)
     async def pegboard_on_tool_error(self, context: ToolContext, error: BaseException) -> None:
@@ -216,16 +223,17 @@ class Guard:
         if self.journal is not None:
             await self.journal.pegboard_after_tool(context, arguments, result)
 
-    @hookimpl
-    async def pegboard_on_stop(self, context: ReadonlyContext, outcome: TurnOutcome) -> str | None:
-        """Continues a turn that lacks a required call, or that a model finds incomplete; `None` lets it end."""
-        if self.order is not None:
-            if self.order.ended(context) is not None:
-                return None
-            reminder = await maybe_await(self.order.pegboard_on_stop(context))
-            if reminder is not None:
-                return reminder
-        return None if self.gate is None else await self.gate.pegboard_on_stop(context, outcome)
+    @hookimpl(tryfirst=True)
+    async def pegboard_before_turn(self, context: ReadonlyContext, request: ModelRequest) -> None:
+        """Shows the gate what the user asks for."""
+        if self.gate is not None:
+            await self.gate.pegboard_before_turn(context, request)
+
+    @hookimpl(tryfirst=True)
+    async def pegboard_resume_turn(self, context: ReadonlyContext, outcome: TurnOutcome) -> None:
+        """Shows the gate what the user has asked for."""
+        if self.gate is not None:
+            await self.gate.pegboard_resume_turn(context, outcome)
 
     @hookimpl
     async def pegboard_before_model(self, context: ReadonlyContext, request: ModelRequest) -> ModelResponse | None:
@@ -233,21 +241,22 @@ class Guard:
         return None if self.order is None else await self.order.pegboard_before_model(context, request)
 
     @hookimpl
+    async def pegboard_on_stop(self, context: ReadonlyContext, outcome: TurnOutcome) -> str | None:
+        """Continues a turn that lacks a required call, or that a model finds incomplete; `None` lets it end."""
+        if self.order is not None:
+            reminder = await self.order.pegboard_on_stop(context)
+            if reminder is not None or await self.order.find_end(context) is not None:
+                return reminder
+        return None if self.gate is None else await self.gate.pegboard_on_stop(context, outcome)
+
+    @hookimpl
     def pegboard_register_processors(self, register: Callable[[str, Any], None]) -> None:
-        """Registers `guard_rules` if there are rules to tell, and `guard_gate` if there is a gate."""
+        """Registers `guard_rules` if there are rules to tell, and the processors of order and gate."""
+        for guard in (self.order, self.gate):
+            if guard is not None:
+                guard.pegboard_register_processors(register)
         if self.tell is not None:
             register("guard_rules", self.tell)
-        if self.gate is not None:
-            register("guard_gate", self._find_registry)
-
-    def _find_registry(self, services: ToolContext) -> None:
-        """Finds the gate's model by the registry; changes no request."""
-        self._registry = services.service(ToolRegistry)
-
-    def _find_gate_model(self) -> Model:
-        if self._registry is None or self._gate_model is None:
-            raise LookupError("the gate was asked outside of a registry")
-        return self._registry.model(self._gate_model)
 
     @hookimpl
     def pegboard_guards_calls(self) -> None:

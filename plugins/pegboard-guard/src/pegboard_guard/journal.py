@@ -82,7 +82,7 @@ class Writer:
             else:
                 self._lost += 1
         if cause is not None:
-            self._failed(cause)
+            self._note_failure(cause)
         return cause is None
 
     def flush(self, seconds: float) -> bool:
@@ -131,7 +131,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001  a journal that fails must not affect a call
             with self._changed:
                 self._lost += len(batch)
-            self._failed(f"{type(error).__name__}: {error}")
+            self._note_failure(f"{type(error).__name__}: {error}")
         else:
             with self._changed:
                 self._lost -= lost
@@ -142,7 +142,7 @@ class Writer:
             if done is not None:
                 done()
 
-    def _failed(self, cause: str) -> None:
+    def _note_failure(self, cause: str) -> None:
         if not self._is_failing:
             self._is_failing = True
             warn(f"the journal {self.name} isn't written: {cause}. Calls go on without it; lost records are counted")
@@ -295,7 +295,7 @@ class Journal:
         """In the writer's thread. Digests are keyed, or short secrets could be guessed from them."""
         if (target := self._target) is None:
             raise JournalError("it has no file, and the host provides no JournalSink")
-        target.append([{**facts, **_keyed(facts, target)} for facts in records])
+        target.append([{**facts, **_digest_of(facts, target)} for facts in records])
 
     def _facts(self, context: ToolContext, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         request = context.request
@@ -339,7 +339,7 @@ class Journal:
                 warn(f"the journal {self._name} takes longer than {self.wait_seconds:g} s: calls no longer wait for it")
 
 
-def _keyed(facts: Facts, target: JournalSink) -> dict[str, str]:
+def _digest_of(facts: Facts, target: JournalSink) -> dict[str, str]:
     digest = facts.get("digest")
     if digest is None:
         return {}

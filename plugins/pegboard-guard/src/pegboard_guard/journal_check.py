@@ -161,9 +161,9 @@ class _Check:
                 return self._report(broken)
             offset += len(line)
         if self.region is not None:
-            return self._report(self._broken(self.region.offset, self.region.line, self.region.last_reason))
+            return self._report(self._break_at(self.region.offset, self.region.line, self.region.last_reason))
         if self.last is None:
-            return self._report(self._broken(0, 1, "the file is empty"))
+            return self._report(self._break_at(0, 1, "the file is empty"))
         return self._report(None)
 
     def _take(self, line: bytes, offset: int, number: int) -> Broken | None:
@@ -178,17 +178,17 @@ class _Check:
         region, self.region = self.region, None
         if region is not None:
             if not region.is_reported_by(record):
-                return self._broken(region.offset, region.line, region.reason)
+                return self._break_at(region.offset, region.line, region.reason)
             self.mended += 1
         elif "torn" in record.facts:
-            return self._broken(offset, number, "the torn bytes that it reports aren't there")
-        reason = self._misplaced(record)
+            return self._break_at(offset, number, "the torn bytes that it reports aren't there")
+        reason = self._check_place(record)
         if reason is not None:
-            return self._broken(offset, number, reason)
+            return self._break_at(offset, number, reason)
         self._count(record)
         return None
 
-    def _misplaced(self, record: Record) -> str | None:
+    def _check_place(self, record: Record) -> str | None:
         """Why this record can't be here, or `None`."""
         if self.last is None:
             return self._wrong_first(record)
@@ -217,7 +217,7 @@ class _Check:
         if record.kind == "lost" and type(record.facts.get("records")) is int:
             self.lost += record.facts["records"]
 
-    def _broken(self, offset: int, line: int, reason: str) -> Broken:
+    def _break_at(self, offset: int, line: int, reason: str) -> Broken:
         if self.last is not None:
             expected = self.last.number + 1
         else:

@@ -279,7 +279,7 @@ class JournalFile:
             OSError: The file can't be opened, locked or written. What was written in part is repaired the next time.
             JournalError: It isn't a regular file or a journal, or is locked for too long.
         """
-        with self._locked() as fd:
+        with self._lock() as fd:
             head = self._current_head(fd)
             if not (self.rotate_bytes and head.number and head.size >= self.rotate_bytes and self._rotate()):
                 self._write(fd, head, records)
@@ -311,13 +311,13 @@ class JournalFile:
     # The lock ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _locked(self) -> Generator[int]:
+    def _lock(self) -> Generator[int]:
         """Opens and locks the file, and makes sure that the path still names it."""
         import fcntl
 
         until = time.monotonic() + LOCK_SECONDS
         while True:
-            fd = self._opened()
+            fd = self._open()
             _lock(fd, until, self.path)
             if _is_at(fd, self.path):
                 break
@@ -328,7 +328,7 @@ class JournalFile:
             if self._fd is not None:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         if self._process != os.getpid():
             self.close()  # a forked child shares its parent's lock: it needs its own file descriptor
             self._process = os.getpid()

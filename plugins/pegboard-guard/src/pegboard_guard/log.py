@@ -43,7 +43,7 @@ def _has_handler() -> bool:
     return False
 
 
-def unknown_turn(rule: str) -> None:
+def warn_of_unknown_turn(rule: str) -> None:
     """Warns that a rule can't be applied to calls without a turn."""
     warn(
         f"{rule} counts by turns, and a call has none (invocation or message in its context): "

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeAlias, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pegboard import ModelRequest, ModelResponse, ReadonlyContext, hookimpl
-from pegboard_guard.closing import Distinct, EndsTurn, EndTracker, NotAfter
+from pegboard import ModelRequest, ModelResponse, ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
+from pegboard.errors import log_failure
+from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.contradictions import check_order
-from pegboard_guard.counters import Counters
-from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required, RequiredTracker
-from pegboard_guard.rules import Call, Rules, Tracker, course_of, listed
+from pegboard_guard.counters import counters_of
+from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required
+from pegboard_guard.rules import Call, Rule, Rules, join_words
 
-Rule: TypeAlias = ComesAfter | ComesBefore | Exclusive | Cooldown | Required | NotAfter | Distinct | EndsTurn
+if TYPE_CHECKING:
+    from pegboard import Deny
+
+OrderRule: TypeAlias = ComesAfter | ComesBefore | Exclusive | Cooldown | Required | NotAfter | Distinct | EndsTurn
 
 
 class OrderRules(Rules):
@@ -29,21 +33,23 @@ class OrderRules(Rules):
         ValueError: The rules contradict each other: some tool could never be called.
     """
 
-    def __init__(self, *rules: Rule, clock: Callable[[], float] = time.monotonic) -> None:
-        uniform = [rule.turned if isinstance(rule, ComesBefore) else rule for rule in rules]
-        trackers = [rule.tracker() for rule in uniform]
-        check_order(
-            [rule for rule in uniform if isinstance(rule, ComesAfter)],
-            [rule for rule in uniform if isinstance(rule, Exclusive)],
-            [rule for rule in uniform if isinstance(rule, Required) and not rule.when],
-            [rule for rule in uniform if isinstance(rule, NotAfter)],
-        )
-        super().__init__(trackers, clock=clock)
+    def __init__(self, *rules: OrderRule, clock: Callable[[], float] = time.monotonic) -> None:
+        uniform = [rule.reverse if isinstance(rule, ComesBefore) else rule for rule in rules]
+        check_order(uniform)
+        super().__init__([rule for rule in uniform if not rule.compares_arguments], clock=clock)
         self.rules = rules
-        pairs = zip(uniform, trackers, strict=True)
-        self._required = [
-            each for rule, each in pairs if isinstance(rule, Required) and isinstance(each, RequiredTracker)
-        ]
+        self._distinct = Rules([rule for rule in uniform if rule.compares_arguments], clock=clock)
+
+    @hookimpl(specname="pegboard_before_tool", trylast=True)
+    async def check_arguments(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> Deny | None:
+        """Denies a repeated call, by the arguments as other plugins have changed them; or records its start."""
+        return await self._distinct.pegboard_before_tool(context, tool, arguments)
+
+    @hookimpl(tryfirst=True)
+    async def pegboard_after_tool(self, context: ToolContext, tool: Tool | None, result: ToolResult) -> None:
+        """Records the result of the call; one that didn't run doesn't count."""
+        await self._distinct.pegboard_after_tool(context, tool, result)
+        await super().pegboard_after_tool(context, tool, result)
 
     def missing(self, request: ReadonlyContext) -> tuple[str, ...]:
         """What this turn, or session, still has to call: the names and patterns of `Required`, in their order.
@@ -52,49 +58,27 @@ class OrderRules(Rules):
             request: The context of the calls: its `invocation` and its `session` count. Without an invocation nothing
                 is missing in a turn.
         """
-        with self._lock:
-            return self._missing(request, self._required)
-
-    @staticmethod
-    def _missing(request: ReadonlyContext, required: Iterable[RequiredTracker]) -> tuple[str, ...]:
-        scopes = [(tracker, course_of(request, tracker.within)) for tracker in required]
-        missing = [str(name) for tracker, scope in scopes if scope is not None for name in tracker.missing(scope)]
-        return tuple(dict.fromkeys(missing))
-
-    def ended(self, request: ReadonlyContext) -> str | None:
-        """The tool of an `EndsTurn` that has succeeded in this turn, if there is one: the turn ends."""
-        with self._lock:
-            names = (each.ended(request) for each in self.trackers if isinstance(each, EndTracker))
-            return next(filter(None, names), None)
+        return self._find_missing(self._find_states(request, Required))
 
     def reminder(self, request: ReadonlyContext) -> str | None:
         """The message for the model if calls are missing, else `None`."""
-        return _reminder(self.missing(request))
-
-    async def shared_reminder(self, request: ReadonlyContext, counters: Counters) -> str | None:
-        """`reminder` by what all processes have counted."""
-        missing = list[str]()
-
-        def look(trackers: Sequence[Tracker], _call: Call) -> bool:
-            places = [self.trackers.index(each) for each in self._required]
-            of_all = cast("list[RequiredTracker]", [trackers[place] for place in places])
-            missing[:] = self._missing(request, of_all)
-            return False
-
-        await self._change(counters, Call("", request, 0.0), look)
-        return _reminder(missing)
+        return _remind(self.missing(request))
 
     @hookimpl
-    def pegboard_on_stop(self, context: ReadonlyContext) -> str | Awaitable[str | None] | None:
+    async def pegboard_on_stop(self, context: ReadonlyContext) -> str | None:
         """Continues the turn with a message that names the missing calls; `None` lets it end.
 
         A turn that an `EndsTurn` has ended isn't continued, nor is that of an agent, which is a part of its caller's.
         """
-        if context.root is not None or self.ended(context) is not None:
+        if context.root is not None or await self.find_end(context) is not None:
             return None
-        if self._required and self._counters is not None:
-            return self.shared_reminder(context, self._counters)
-        return self.reminder(context)
+        return _remind(self._find_missing(await self._read(context, Required)))
+
+    async def find_end(self, context: ReadonlyContext) -> str | None:
+        """The tool of an `EndsTurn` that has succeeded in this turn, if there is one: the turn ends."""
+        states = await self._read(context, EndsTurn)
+        names = (rule.find_end(context, state) for rule, state in states if isinstance(rule, EndsTurn))
+        return next(filter(None, names), None)
 
     @hookimpl
     async def pegboard_before_model(self, context: ReadonlyContext, request: ModelRequest) -> ModelResponse | None:
@@ -102,12 +86,54 @@ class OrderRules(Rules):
 
         A turn whose output has a type ends as one that is cut off, as it has none.
         """
-        if (name := self.ended(context)) is None:
+        if (name := await self.find_end(context)) is None:
             return None
         text = f"{name} succeeded, which ends the turn."
         is_typed = request.output is not None or any(tool.name == "final_result" for tool in request.offered)
         return ModelResponse(text, interrupted=is_typed, error_message=text)
 
+    @hookimpl
+    def pegboard_register_processors(self, register: Callable[[str, Any], None]) -> None:
+        """Registers `guard_order`, which finds the host's counters, if turns can end or lack something."""
+        if any(isinstance(rule, Required | EndsTurn) for rule in self._rules):
+            register("guard_order", self._find_counters)
 
-def _reminder(missing: Sequence[str]) -> str | None:
-    return f"Before you finish, call {listed(missing, 'and')}." if missing else None
+    async def _find_counters(self, services: ToolContext) -> None:
+        """Finds the counters before the first call, as the turn may have begun in another process."""
+        self._counters = await counters_of(services)
+
+    async def _read(self, request: ReadonlyContext, kind: type[Rule]) -> list[tuple[Rule, Any]]:
+        """The rules of a kind with their states for a turn, in all processes; none if these can't be read."""
+        if self._counters is None:
+            return self._find_states(request, kind)
+        found = list[tuple[Rule, Any]]()
+        keys = [rule.scope(Call("", request)) if isinstance(rule, kind) else None for rule in self._rules]
+
+        def read(_now: float, states: Sequence[Any]) -> bool:
+            found[:] = [each for each, key in zip(zip(self._rules, states, strict=True), keys, strict=True) if key]
+            return False
+
+        try:
+            await self._change(keys, read)
+        except Exception as error:  # noqa: BLE001  a host's store: the turn goes on, or ends
+            log_failure("reading what calls were counted", error)
+        return found
+
+    def _find_states(self, request: ReadonlyContext, kind: type[Rule]) -> list[tuple[Rule, Any]]:
+        """The rules of a kind with their states for a turn in this process."""
+        call = Call("", request)
+        with self._lock:
+            return [
+                (rule, states.get(key) or rule.State())
+                for rule, states in zip(self._rules, self._states, strict=True)
+                if isinstance(rule, kind) and (key := rule.scope(call)) is not None
+            ]
+
+    @staticmethod
+    def _find_missing(states: Iterable[tuple[Rule, Any]]) -> tuple[str, ...]:
+        names = (name for rule, state in states if isinstance(rule, Required) for name in rule.missing(state))
+        return tuple(dict.fromkeys(map(str, names)))
+
+
+def _remind(missing: Sequence[str]) -> str | None:
+    return f"Before you finish, call {join_words(missing, 'and')}." if missing else None

@@ -74,7 +74,7 @@ class _Room:
         self.left -= len(text) + 1
         return text
 
-    def limited(self, items: Iterable[Any]) -> Iterator[Any]:
+    def limit(self, items: Iterable[Any]) -> Iterator[Any]:
         """The items, as long as there is room."""
         for item in items:
             if self.left < 0:
@@ -96,9 +96,9 @@ class Redactor:
     def __init__(self, keys: Iterable[str] = (), values: Iterable[str] = ()) -> None:
         self.keys: tuple[str, ...] = (*KEYS, *keys)
         # Compiled here, while the plugin is loaded: off the loop.
-        self._values = [_compiled(value, number) for number, value in enumerate(values)]
+        self._values = [_compile(value, number) for number, value in enumerate(values)]
         self._values.append(re.compile("|".join(_FORMATS), re.DOTALL))
-        self._named = _named(self.keys)
+        self._named = _name_pattern(self.keys)
         self._secret = [matcher(_plain(key)) for key in self.keys]
 
     def is_secret(self, key: str) -> bool:
@@ -147,7 +147,7 @@ class Redactor:
     def _items(self, values: Sequence[Any], room: _Room, depth: int) -> Iterator[Any]:
         """The items; a text that is a secret because of those before it, as in `["--password", "x"]`, is redacted."""
         before, is_pair = "", len(values) == 2  # a name and its value
-        for item in room.limited(values):
+        for item in room.limit(values):
             if isinstance(item, str) and len(item) <= _MOST_INNER:
                 line = before + item
                 hides = (is_pair and self.is_secret(before.strip())) or not self.text(line, len(line)).endswith(item)
@@ -164,7 +164,7 @@ class Redactor:
         return json.dumps(self._data(inner, room, depth - 1))
 
     def _members(self, value: Mapping[Any, Any], room: _Room, depth: int) -> Iterator[tuple[str, Any]]:
-        for key in room.limited(value):
+        for key in room.limit(value):
             name = str(key)
             shown = room.spend(self.text(name, max(room.left, 0)))
             yield shown, REDACTED if self.is_secret(name) else self._data(value[key], room, depth - 1)
@@ -190,7 +190,7 @@ _OPTION: Final = re.compile(
 _MOST_OPTIONS: Final = 4  # of one command
 
 
-def _compiled(value: str, number: int) -> re.Pattern[str]:
+def _compile(value: str, number: int) -> re.Pattern[str]:
     try:
         return re.compile(value)
     except re.error as error:
@@ -198,7 +198,7 @@ def _compiled(value: str, number: int) -> re.Pattern[str]:
         raise ValueError(f"redact_values[{number}] isn't a regular expression: {error}") from None
 
 
-def _named(keys: Iterable[str]) -> re.Pattern[str]:
+def _name_pattern(keys: Iterable[str]) -> re.Pattern[str]:
     """`password: x`, `"apiKey": "x"`, `--token x`, `?secret=x`, in the middle of a text."""
     words = "|".join(sorted((word for key in keys if (word := _word(key))), key=len, reverse=True))
     end = r"""[\w.-]{0,40}[\\"']{0,4}"""

@@ -1,25 +1,27 @@
-"""Rules on calls: names, scopes, trackers, and limits on how many calls there may be."""
+"""Rules on calls: names, scopes, states, the guard that applies rules, and limits on how many calls there may be."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-from collections import OrderedDict, deque
+from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import attrs
 from attrs import define, field, frozen
+from attrs.validators import optional
 
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
 from pegboard.errors import log_failure
 from pegboard.json import digest_of
 from pegboard.toolsets.predicates import matcher
 from pegboard_guard.counters import Counters, counters_of, key_of
-from pegboard_guard.log import of_call, unknown_turn
-from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, one_of, seconds, texts, whole
+from pegboard_guard.log import of_call, warn_of_unknown_turn
+from pegboard_guard.settings import as_texts, flag, one_of, seconds, texts, whole
 
 if TYPE_CHECKING:
     from pegboard import Deny
@@ -48,31 +50,10 @@ class Names:
         return any(matches(name) for matches in self._matchers)
 
     def __str__(self) -> str:
-        return listed(self.patterns)
+        return join_words(self.patterns)
 
 
-@frozen
-class OfTools:
-    """Base of rules about some tools.
-
-    Attributes:
-        tools: Names, or patterns with `*` and `?`.
-    """
-
-    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
-
-    @cached_property
-    def names(self) -> Names:
-        """The tools that the rule is about."""
-        return Names(self.tools)
-
-    @property
-    def sentence(self) -> str:
-        """The rule, for the model."""
-        raise NotImplementedError
-
-
-def listed(words: Iterable[str], last: str = "or") -> str:
+def join_words(words: Iterable[str], last: str = "or") -> str:
     """`a`, `a or b`, `a, b or c`."""
     *most, final = words
     return f"{', '.join(most)} {last} {final}" if most else final
@@ -99,9 +80,9 @@ class Recent(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def of(self, key: K) -> V:
-        """The value of a key, made if there is none."""
-        value = self._values.pop(key, None)
+    def of(self, key: K, new: V | None = None) -> V:
+        """The value of a key; if there is none, `new`, or one that is made."""
+        value = self._values.pop(key, new)
         if value is None:
             value = self.make()
         self._values[key] = value
@@ -109,13 +90,9 @@ class Recent(Generic[K, V]):
             self._values.popitem(last=False)
         return value
 
-    def known(self, key: K) -> V | None:
+    def get(self, key: K) -> V | None:
         """The value of a key, or `None`; doesn't count as a use."""
         return self._values.get(key)
-
-    def items(self) -> Iterable[tuple[K, V]]:
-        """The keys with their values, the least recently used first."""
-        return self._values.items()
 
 
 Within: TypeAlias = Literal["turn", "session"]
@@ -192,127 +169,153 @@ class Call:
 
     name: str
     request: ReadonlyContext
-    now: float
+    now: float = 0.0
     former_names: tuple[str, ...] = ()
     owner: str = ""
     digest: str | None = None
 
     @classmethod
-    def of(cls, tool: Tool, request: ReadonlyContext, now: float) -> Call:
+    def of(cls, tool: Tool, request: ReadonlyContext, digest: str | None = None) -> Call:
         """A call of a tool."""
-        return cls(tool.name, request, now, tool.former_names, tool.origin.distribution or tool.origin.plugin or "")
+        owner = tool.origin.distribution or tool.origin.plugin or ""
+        return cls(tool.name, request, 0.0, tool.former_names, owner, digest)
 
     @property
-    def tool(self) -> tuple[str, str]:
+    def tool(self) -> str:
         """Identifies the tool, whatever name it is offered under."""
-        return self.owner, (*self.former_names, self.name)[0]
+        return f"{self.owner} {(*self.former_names, self.name)[0]}"
 
     def is_of(self, names: Names) -> bool:
         """Whether one of the tool's names is among these."""
         return any(name in names for name in (self.name, *self.former_names))
 
 
-def ran(result: ToolResult) -> bool:
-    """Whether the tool ran, or may have."""
-    return result.kind not in NOT_RUN
+@frozen
+class End:
+    """End of a call.
+
+    Attributes:
+        kind: The kind of its error; `None` if it succeeded.
+        ran: Whether the tool ran, or may have.
+    """
+
+    kind: str | None = None
+    ran: bool = True
+
+    @classmethod
+    def of(cls, result: ToolResult, context: ToolContext) -> End:
+        """The end of a call by its result; a failure of callbacks before the tool has begun stops the call."""
+        kind = (result.kind or "tool_failure") if result.is_error else None
+        was_stopped = kind == "callback_failure" and not context.has_started
+        return cls(kind, kind not in NOT_RUN and not was_stopped)
 
 
-class Tracker:
-    """One rule with its state. Only one thread at a time is in any of these methods."""
+@define
+class Nothing:
+    """State of a rule that remembers nothing."""
 
-    compares_arguments = False
+
+@frozen
+class Rule:
+    """Base of rules: which calls one is about, and what their starts and ends mean for those that follow.
+
+    A rule itself remembers nothing. `Rules` stores its state for each scope, and passes it on to `refusal`, `begin` and
+    `end`; only one thread at a time is in these.
+
+    Attributes:
+        tools: Names, or patterns with `*` and `?`.
+    """
+
+    State: ClassVar[type[Any]] = Nothing
+    """Class of its state, with JSON data only."""
+    compares_arguments: ClassVar[bool] = False
     """Whether it needs the digest of a call's arguments."""
 
-    rule: Any
-    _has_warned = False
-    _values: Recent[Any, Any]
+    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
 
-    def scope(self, call: Call, per: Per, rule: str) -> Scope:
-        """The key of what counts together with a call; warns once of a context that doesn't name its turn."""
-        scope = scope_of(call.request, per)
-        if scope is None and not self._has_warned:
-            self._has_warned = True
-            unknown_turn(rule)
-        return scope
+    @cached_property
+    def names(self) -> Names:
+        """The tools that the rule is about."""
+        return Names(self.tools)
 
     @property
-    def label(self) -> str:
-        """Identifies the rule, the same in every process."""
-        return f"{self.rule}"
-
-    def key(self, call: Call, /) -> Scope:
-        """The key of the state for a call; `None` if there is none."""
+    def sentence(self) -> str:
+        """The rule, for the model."""
         raise NotImplementedError
 
-    def fresh(self) -> Self:
-        """The rule without any state."""
-        return attrs.evolve(self)  # pyright: ignore[reportArgumentType]  each is an attrs class
+    @property
+    def is_for_end(self) -> bool:
+        """Whether it is about the end of a turn."""
+        return False
 
-    def load(self, key: Scope, data: Any, /) -> None:
-        """Sets the state of a key, as JSON data."""
-        raise NotImplementedError
+    @property
+    def title(self) -> str | None:
+        """The rule in the warning that it doesn't apply to calls without a turn; `None`: there is none."""
+        return None
 
-    def dump(self, key: Scope, /) -> Any:
-        """The state of a key as JSON data, or `None`."""
-        raise NotImplementedError
+    @property
+    def most(self) -> int:
+        """For how many scopes there is a state."""
+        return MOST
 
-    def loaded_token(self, key: Scope, token: Any, /) -> Any:
-        """What `begin` returned in another copy, for `end` in this one, which has loaded the key's state."""
-        del key
-        return token
+    def concerns(self, call: Call) -> bool:
+        """Whether a call reads or changes the state."""
+        return call.is_of(self.names)
 
-    def refusal(self, call: Call, /) -> str | None:
+    def scope(self, call: Call) -> Scope:
+        """The key of the state for a call, by default its session; `None` if its context doesn't name its turn."""
+        return scope_of(call.request, "session")
+
+    def refusal(self, call: Call, state: Any) -> str | None:
         """Why the call may not start now, as sentences for the model; `None` if it may. Changes nothing."""
+        del call, state
 
-    def begin(self, call: Call, /) -> Any:
+    def begin(self, call: Call, state: Any) -> Any:
         """Records the start of the call; the return value is passed to `end`."""
+        del call, state
 
-    def end(self, call: Call, token: Any, result: ToolResult, /) -> None:
-        """Records the result of the call; its `now` is the time of its end."""
+    def end(self, call: Call, state: Any, token: Any, end: End) -> None:
+        """Records the end of the call; its `now` is the time of its end."""
+        del call, state, token, end
 
 
 MOST_REFUSALS: Final = 3
 
 
-@define(eq=False)
 class Rules:
-    """Lets a call start if no tracker refuses it; either all of them record it or none. Thread-safe.
+    """Lets a call start if no rule refuses it; either all of them record it or none. Thread-safe.
 
-    Attributes:
-        trackers: The rules.
+    Args:
+        rules: The rules.
         clock: Monotonic clock, in seconds.
     """
 
-    trackers: Sequence[Tracker]
-    clock: Callable[[], float] = field(default=time.monotonic, kw_only=True, metadata=NOT_A_SETTING)
-    _lock: threading.Lock = field(factory=threading.Lock, init=False)
-    _key: str = field(init=False)
-
-    _counters: Counters | None = field(default=None, init=False)
-
-    def __attrs_post_init__(self) -> None:
+    def __init__(self, rules: Sequence[Rule], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rules = tuple(rules)
+        self._clock = clock
         self._key = f"pegboard_guard.rules.{id(self)}"
+        self._compares_arguments = any(rule.compares_arguments for rule in rules)
+        self._states = [Recent[Scope, Any](rule.State, rule.most) for rule in rules]
+        self._warned = set[int]()
+        self._lock = threading.Lock()
+        self._counters: Counters | None = None
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> Deny | None:
         """Denies the call, or records its start."""
-        call, refusals, tokens = Call.of(tool, context.request, self.clock()), list[str](), list[Any]()
-        if any(tracker.compares_arguments for tracker in self.trackers):
-            call = attrs.evolve(call, digest=digest_or_none(dict(arguments)))
+        digest = digest_or_none(dict(arguments)) if self._compares_arguments else None
+        call, refusals, begun = Call.of(tool, context.request, digest), list[str](), list[tuple[Any, Any]]()
 
-        def begin(trackers: Sequence[Tracker], call: Call) -> bool:
-            refusals[:] = [text for tracker in trackers if (text := tracker.refusal(call)) is not None]
-            tokens[:] = () if refusals else [tracker.begin(call) for tracker in trackers]
+        def begin(now: float, states: Sequence[Any]) -> bool:
+            current, pairs = attrs.evolve(call, now=now), list(zip(self._rules, states, strict=True))
+            refusals[:] = [text for rule, state in pairs if (text := rule.refusal(current, state)) is not None]
+            begun[:] = [] if refusals else [(state, rule.begin(current, state)) for rule, state in pairs]
             return not refusals
 
-        self._counters = counters = await counters_of(context)
-        if counters is None:
-            with self._lock:
-                begin(self.trackers, call)
-        else:
-            await self._change(counters, call, begin)
+        self._counters = await counters_of(context)
+        await self._change(self._keys(call), begin)
         if not refusals:
-            context.values[of_call(self._key, context)] = tokens
+            context.values[of_call(self._key, context)] = begun
             return None
         from pegboard import Deny
 
@@ -321,42 +324,72 @@ class Rules:
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, tool: Tool | None, result: ToolResult) -> None:
         """Records the result of the call; one that didn't run doesn't count."""
-        tokens: list[Any] | None = context.values.pop(of_call(self._key, context), None)
-        if tokens is None or tool is None:
+        begun: list[tuple[Any, Any]] | None = context.values.pop(of_call(self._key, context), None)
+        if begun is None or tool is None:
             return
-        call, counters = Call.of(tool, context.request, self.clock()), self._counters
-        if counters is None:
-            with self._lock:
-                for tracker, token in zip(self.trackers, tokens, strict=True):
-                    tracker.end(call, token, result)
-            return
+        call, ending = Call.of(tool, context.request), End.of(result, context)
 
-        def end(trackers: Sequence[Tracker], call: Call) -> bool:
-            for tracker, token in zip(trackers, tokens, strict=True):
-                tracker.end(call, tracker.loaded_token(tracker.key(call), token), result)
+        def end(now: float, states: Sequence[Any]) -> bool:
+            current = attrs.evolve(call, now=now)
+            for rule, state, (_, token) in zip(self._rules, states, begun, strict=True):
+                rule.end(current, state, token, ending)
             return True
 
         try:
-            await self._change(counters, call, end)
+            await self._change(self._keys(call), end, [state for state, _ in begun])
         except Exception as error:  # noqa: BLE001  a host's store: the call has its result
             log_failure("counting a call", error)
 
-    async def _change(self, counters: Counters, call: Call, change: Callable[[Sequence[Tracker], Call], bool]) -> None:
-        """Calls `change` with trackers that have the shared state of a call; stores the state if it returns true."""
-        scopes = [tracker.key(call) for tracker in self.trackers]
-        keys = [key_of(place, each.label, scopes[place]) for place, each in enumerate(self.trackers)]
+    def _keys(self, call: Call) -> list[Scope]:
+        """The key of each rule's state for a call; `None` where it has none."""
+        return [self._key_of(place, rule, call) for place, rule in enumerate(self._rules)]
 
-        def update(now: float, known: dict[str, Any]) -> dict[str, Any]:
-            trackers = [tracker.fresh() for tracker in self.trackers]
-            shared = [each for each in zip(trackers, scopes, keys, strict=True) if each[1] is not None]
-            for tracker, scope, key in shared:
-                if known.get(key) is not None:
-                    tracker.load(scope, known[key])
-            if not change(trackers, attrs.evolve(call, now=now)):
-                return {}
-            return {key: tracker.dump(scope) for tracker, scope, key in shared}
+    def _key_of(self, place: int, rule: Rule, call: Call) -> Scope:
+        if not rule.concerns(call):
+            return None
+        if (key := rule.scope(call)) is None and rule.title is not None and place not in self._warned:
+            self._warned.add(place)
+            warn_of_unknown_turn(rule.title)
+        return key
 
-        await counters.update([key for key, scope in zip(keys, scopes, strict=True) if scope is not None], update)
+    async def _change(
+        self,
+        keys: Sequence[Scope],
+        change: Callable[[float, Sequence[Any]], bool],
+        begun: Sequence[Any] | None = None,
+    ) -> None:
+        """Calls `change` with the time and the rules' states, which it may change if it returns true.
+
+        Args:
+            keys: Of each rule; where it is `None`, the state is an empty one that is dropped.
+            change: With `Counters`, it may be called again.
+            begun: The states that the call has changed at its start. In this process it changes these at its end, too,
+                as later calls have others if they were dropped meanwhile.
+        """
+        counters = self._counters
+        names = {
+            place: key_of(place, f"{self._rules[place]}", key)
+            for place, key in enumerate(keys)
+            if counters is not None and key is not None
+        }
+
+        def update(now: float, known: Mapping[str, Any]) -> dict[str, Any]:
+            stored: list[Mapping[str, Any]] = [known.get(names.get(place, ""), {}) for place in range(len(keys))]
+            states = [rule.State(**data) for rule, data in zip(self._rules, stored, strict=True)]
+            is_changed = change(now, states)
+            return {name: attrs.asdict(states[place], recurse=False) for place, name in names.items() if is_changed}
+
+        if counters is not None and names:
+            await counters.update([*names.values()], update)
+            return
+        with self._lock:
+            states = [self._state(place, key, begun and begun[place]) for place, key in enumerate(keys)]
+            change(self._clock(), states)
+
+    def _state(self, place: int, key: Scope, begun: Any) -> Any:
+        """A rule's state in this process."""
+        state = self._rules[place].State() if key is None else self._states[place].of(key, begun)
+        return begun or state
 
 
 MOST_CALLS: Final = 100_000
@@ -367,13 +400,19 @@ _AGAIN: Final = {
     "user": "Don't call it again for this user; continue without it",
     "registry": "Don't call it again; continue without it",
 }
-
-
 _WHERE: Final = {"turn": " in one turn", "session": " in one session", "user": " for one user", "registry": ""}
 
 
+@define
+class _Tally:
+    """Calls of one scope, such as a session: their times, or only their number."""
+
+    used: int = 0
+    times: list[float] = field(factory=list[float])
+
+
 @frozen
-class Limit:
+class Limit(Rule):
     """Limit on the number of calls of some tools.
 
     Attributes:
@@ -384,25 +423,18 @@ class Limit:
         each: Whether it applies to each of the tools by itself, or to all of them together.
     """
 
+    State = _Tally
+
     calls: int = field(validator=whole(1, MOST_CALLS))
     tools: tuple[str, ...] = field(default=("*",), converter=as_texts, validator=texts())
     per: Per = field(default="session", validator=one_of(PER))
-    seconds: float | None = field(default=None)
+    seconds: float | None = field(default=None, validator=optional(seconds(least=0.001)))
     each: bool = field(default=False, validator=flag)
-
-    @seconds.validator  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator, reportUnknownMemberType, reportOptionalMemberAccess]
-    def _check_seconds(self, attribute: object, value: object) -> None:
-        if value is not None:
-            seconds(least=0.001)(self, attribute, value)
-
-    def tracker(self) -> LimitTracker:
-        """A new tracker of this limit."""
-        return LimitTracker(self)
 
     @property
     def text(self) -> str:
         """`2 calls of search* for one user within 60 s`."""
-        named = "each of " * self.each + listed(self.tools) if self.each or self.tools != ("*",) else ""
+        named = "each of " * self.each + f"{self.names}" if self.each or self.tools != ("*",) else ""
         return self.text_for(named)
 
     def text_for(self, named: str) -> str:
@@ -411,107 +443,63 @@ class Limit:
         return f"{allowed}{_WHERE[self.per]}{'' if self.seconds is None else f' within {self.seconds:g} s'}"
 
     @property
-    def names(self) -> Names:
-        """The limited tools."""
-        return Names(self.tools)
-
-    @property
     def sentence(self) -> str:
         """The limit, for the model."""
         return f"Make at most {self.text}."
 
-
-@define(eq=False)
-class _Tally:
-    """Usage of one scope, such as a session: the times of its calls, or only their number."""
-
-    used: int = 0
-    times: deque[float] = field(factory=deque[float])
-
-
-@define(eq=False)
-class LimitTracker(Tracker):
-    """Tracker of a `Limit`."""
-
-    limit: Limit
-    _names: Names = field(init=False)
-    _values: Recent[Scope, _Tally] = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._names = Names(self.limit.tools)
-        most = MOST if self.limit.seconds is None else max(10, min(MOST, _MOST_TIMES // self.limit.calls))
-        self._values = Recent(_Tally, most)
+    @property
+    def title(self) -> str:
+        """The limit in a warning."""
+        return f"the limit of {self.calls} calls of {self.names}"
 
     @property
-    def label(self) -> str:
-        """The limit."""
-        return f"{self.limit}"
+    def most(self) -> int:
+        """Fewer scopes for many calls in a time, so that memory stays bounded."""
+        return MOST if self.seconds is None else max(10, min(MOST, _MOST_TIMES // self.calls))
 
-    def load(self, key: Scope, data: Any) -> None:
-        """Sets the number, and the times."""
-        tally = self._values.of(key)
-        tally.used, tally.times = data[0], deque(data[1])
+    def scope(self, call: Call) -> Scope:
+        """What counts together with the call."""
+        scope = scope_of(call.request, self.per)
+        return (scope, call.tool) if self.each and scope is not None else scope
 
-    def dump(self, key: Scope) -> Any:
-        """The number, and the times."""
-        tally = self._values.known(key)
-        return tally and [tally.used, [*tally.times]]
-
-    def loaded_token(self, key: Scope, token: tuple[_Tally, float] | None) -> tuple[_Tally, float] | None:
-        """The tally here, with the time."""
-        return token and (self._values.of(key), token[1])
-
-    def refusal(self, call: Call) -> str | None:
+    def refusal(self, call: Call, state: _Tally) -> str | None:
         """The limit, and when the next call is allowed."""
-        key = self.key(call)
-        tally = None if key is None else self._values.known(key)
-        if tally is None or self._left(tally, call.now) > 0:
-            return None
-        limit = self.limit
-        named = call.name if limit.each else "" if limit.tools == ("*",) else str(self._names)
-        return f"the limit of {limit.text_for(named)} is used up. {self._again(tally, call.now)}."
-
-    def begin(self, call: Call) -> tuple[_Tally, float] | None:
-        """Counts the call."""
-        key = self.key(call)
-        if key is None:
-            return None
-        tally = self._values.of(key)
-        if self.limit.seconds is None:
-            tally.used += 1
+        if self.seconds is None:
+            left, again = self.calls - state.used, _AGAIN[self.per]
         else:
-            tally.times.append(call.now)
-        return tally, call.now
-
-    def end(self, _call: Call, token: tuple[_Tally, float] | None, result: ToolResult) -> None:
-        """Uncounts the call if the tool didn't run."""
-        if token is None or ran(result):
-            return
-        tally, started = token
-        if self.limit.seconds is None:
-            tally.used -= 1
-        elif started in tally.times:
-            tally.times.remove(started)
-
-    def key(self, call: Call) -> Scope:
-        """The key of what counts together with this call; `None` if the limit doesn't apply to it."""
-        if not call.is_of(self._names):
+            past = self._count_past(state, call.now)
+            left, again = self.calls - len(state.times) + past, ""
+            if left <= 0:
+                wait = state.times[past] + self.seconds - call.now
+                again = f"Call it again in {wait_text(wait)}; until then, continue without it"
+        if left > 0:
             return None
-        scope = self.scope(call, self.limit.per, f"the limit of {self.limit.calls} calls of {self._names}")
-        return (scope, call.tool) if self.limit.each and scope is not None else scope
+        named = call.name if self.each else "" if self.tools == ("*",) else f"{self.names}"
+        return f"the limit of {self.text_for(named)} is used up. {again}."
 
-    def _left(self, tally: _Tally, now: float) -> int:
-        if self.limit.seconds is None:
-            return self.limit.calls - tally.used
-        while tally.times and now - tally.times[0] >= self.limit.seconds:
-            tally.times.popleft()
-        return self.limit.calls - len(tally.times)
+    def begin(self, call: Call, state: _Tally) -> float:
+        """Counts the call."""
+        if self.seconds is None:
+            state.used += 1
+        else:
+            del state.times[: self._count_past(state, call.now)]
+            state.times.append(call.now)
+        return call.now
 
-    def _again(self, tally: _Tally, now: float) -> str:
-        if self.limit.seconds is None:
-            return _AGAIN[self.limit.per]
-        wait = tally.times[0] + self.limit.seconds - now
-        return f"Call it again in {wait_text(wait)}; until then, continue without it"
+    def end(self, call: Call, state: _Tally, token: float, end: End) -> None:
+        """Uncounts the call if the tool didn't run."""
+        del call
+        if end.ran:
+            return
+        if self.seconds is None:
+            state.used -= 1
+        elif token in state.times:
+            state.times.remove(token)
+
+    def _count_past(self, state: _Tally, now: float) -> int:
+        """How many of the calls were before the time window."""
+        length = self.seconds or 0.0
+        return bisect_left(state.times, True, key=lambda at: now - at < length)  # noqa: FBT003
 
 
 def wait_text(wait: float) -> str:
@@ -531,5 +519,5 @@ class CallLimits(Rules):
     """
 
     def __init__(self, *limits: Limit, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__([limit.tracker() for limit in limits], clock=clock)
-        self.limits = limits
+        super().__init__(limits, clock=clock)
+        self.limits = self.rules = limits

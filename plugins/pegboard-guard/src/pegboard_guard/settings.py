@@ -48,7 +48,7 @@ def seconds(*, least: float = 0.0) -> Check:
     return check
 
 
-def filled(_instance: Any, attribute: Any, value: Any) -> None:
+def not_empty(_instance: Any, attribute: Any, value: Any) -> None:
     """Validator for a string that isn't empty."""
     if not isinstance(value, str):
         raise TypeError(f"{attribute.name} must be a string, got {kind_of(value)}")
