@@ -468,6 +468,19 @@ def test_a_plugin_gets_secrets_and_missing_ones_are_reported(monkeypatch) -> Non
     assert (record.status, record.cause) == ("partial", "setting 'b' is left out: the environment has no NO_KEY")
 
 
+def test_a_plugin_may_also_get_its_settings_as_they_are_in_the_file(monkeypatch) -> None:
+    """So that it can refuse to work without a secret."""
+    found = []
+
+    class Plugin:
+        def __init__(self, given, settings) -> None:
+            found.append((dict(given), dict(settings)))
+
+    monkeypatch.delenv("NO_KEY", raising=False)
+    register_plugin(ToolRegistry(), Plugin, "mine", settings={"b": {"env": "NO_KEY"}})
+    assert found == [({"b": {"env": "NO_KEY"}}, {})]
+
+
 @pytest.mark.parametrize(
     ("settings", "shown"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import socket
+import subprocess
+import sys
 import time
 import zlib
 
@@ -275,6 +277,54 @@ def test_a_compressed_page_is_read(web, server):
     assert web.body_of(web.fetch(url)) == "some words"
     url = server.page("/b", b"", "text/plain", **{"content-encoding": "gzip"})
     assert "has no text" in web.fetch(url).text
+
+
+@pytest.mark.parametrize("end", [b"", b"\0\0\0", b"no gzip"])
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+def test_a_compressed_page_of_several_parts_is_read_whole(web, server, size, end):
+    """Wherever the network cuts it; what follows it is ignored."""
+    content = b"".join(map(gzip.compress, (b"some ", b"", b"more ", b"words"))) + end
+
+    def answer(handler):
+        handler.send_response(200)
+        handler.send_header("content-type", "text/plain")
+        handler.send_header("content-encoding", "gzip")
+        handler.send_header("transfer-encoding", "chunked")
+        handler.end_headers()
+        for place in range(0, len(content), size):
+            part = content[place : place + size]
+            handler.write(b"%x\r\n%b\r\n" % (len(part), part))
+        handler.write(b"0\r\n\r\n")
+
+    server.answers["/a"] = answer
+    assert web.body_of(web.fetch(f"{server.url}/a")) == "some more words"
+
+
+def test_the_title_of_a_result_has_no_hidden_characters(web, server):
+    """A person reads it; line ends would make it two."""
+    result = web.fetch(server.page("/a", "<title>A\u202e page&#10;of two lines</title>x"))
+    assert result.title == "A\\u{202e} page of two lines"
+
+
+@pytest.mark.slow
+def test_a_first_page_imports_no_network_library_in_the_event_loop(server):
+    server.page("/a", "x")
+    code = (
+        "import asyncio, sys, threading\n"
+        "from pegboard import ToolContext\n"
+        "from pegboard_web import Settings, WebFetch\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if threading.current_thread() is threading.main_thread():\n"
+        "            print(name)\n"
+        "async def fetch():\n"
+        "    sys.meta_path.insert(0, Finder())\n"
+        f"    await WebFetch(Settings(allow=('127.0.0.1',))).web_fetch('{server.url}/a')\n"
+        "    sys.meta_path.pop(0)\n"
+        "asyncio.run(fetch())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 def test_a_bomb_is_cut_while_it_is_decompressed(web, server):

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from pegboard.errors import PluginError
 from pegboard.testing import plugin_registry
 from pegboard_web.plugin import Plugin
 from pegboard_web.settings import read_settings
@@ -40,6 +41,18 @@ def test_doctor_says_why_search_isnt_offered():
     assert findings(search={"backend": "brave"})[0][0] == "web_search isn't offered: brave needs a key."
     assert "keyring" in findings(search={"backend": "brave"})[0][1]
     assert findings(search={"backend": "searxng"})[0][0] == "web_search isn't offered: searxng needs a url."
+
+
+@pytest.mark.parametrize("place", ["proxy", "search"])
+def test_without_its_proxy_nothing_is_fetched(monkeypatch, place):
+    """Where the proxy is a variable that isn't set, as everything would be fetched directly."""
+    monkeypatch.delenv("THE_PROXY", raising=False)
+    proxy = {"proxy": {"env": "THE_PROXY"}}
+    settings = proxy if place == "proxy" else {"search": {"backend": "brave", "key": "k", **proxy}}
+    with pytest.raises(PluginError, match=r"proxy' is left out: the environment has no THE_PROXY\. Nothing is fetched"):
+        tools(**settings)
+    monkeypatch.setenv("THE_PROXY", "http://localhost:3128")
+    assert "web_fetch" in tools(**settings)
 
 
 def test_settings_are_read():

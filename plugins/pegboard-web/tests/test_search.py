@@ -9,7 +9,7 @@ import json
 import pytest
 
 from pegboard import Permissions, Rule, ToolError, ToolRegistry
-from pegboard_web import SearchResult, WebSearch
+from pegboard_web import SearchResult, Settings, WebSearch
 from pegboard_web.backends import ServiceBackend
 from pegboard_web.settings import SearchSettings
 
@@ -95,6 +95,19 @@ def test_results_that_cant_be_fetched_are_left_out(web, url):
     result = search(web, Found(SearchResult("a", url), SearchResult("b", "https://example.com/b")))
     assert [each["title"] for each in result.structured_content["results"]] == ["b"]
     assert "1 result with an address that can't be fetched left out" in result.text
+
+
+def test_results_from_networks_of_the_settings_are_listed(web):
+    """What `web_fetch` may fetch, `web_search` may find."""
+    backend = Found(*[SearchResult("a", f"http://{host}/") for host in ("10.1.0.1", "10.2.0.1")])
+    tool = WebSearch(backend, Settings(allow=("10.1.0.0/16",)))
+    result = web.call(tool, name="web_search", arguments={"query": "a"})
+    assert [each["url"] for each in result.structured_content["results"]] == ["http://10.1.0.1/"]
+
+
+def test_the_title_of_a_search_has_no_hidden_characters(web):
+    backend = Found(SearchResult("a", "https://example.com/a"))
+    assert search(web, backend, query="a\u202eb").title == "Web search: a\\u{202e}b"
 
 
 def test_no_results_are_a_text(web):

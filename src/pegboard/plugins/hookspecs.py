@@ -1,8 +1,8 @@
 """Every hook that a plugin may implement, pluggy project `pegboard`, entry-point group `pegboard`.
 
 A plugin is a module, a class or an object that an entry point names. Of a class, each registry makes its own instance,
-and passes it the plugin's `settings` if its `__init__` takes them. An implementation is marked with `hookimpl` and
-takes the arguments that it wants, by name; the others may be left out.
+and passes it the plugin's `settings`, and `given` (with references to secrets), as far as its `__init__` takes them. An
+implementation is marked with `hookimpl` and takes the arguments that it wants, by name; the others may be left out.
 
 **Register hooks** are called once, plugin by plugin, when the plugin is loaded. `register` registers one
 thing for the plugin; if it is refused, only that thing is missing, and the plugin is `partial`.

@@ -123,7 +123,7 @@ class Plugin:
         handed = MappingProxyType(with_secrets(self.settings, self.faults, self.secrets))
         try:
             if inspect.isclass(self.thing):
-                self.thing = accept_keywords(self.thing, ("settings",))(handed)
+                self.thing = accept_keywords(self.thing, ("settings", "given"))(handed, MappingProxyType(self.settings))
             _find_implementations(self)
             hooks = ((hook, each) for hook in _REGISTERS for each in self.implementations.get(hook, ()))
             errors = [error for hook, each in hooks if (error := _ask(self, hook, each, handed)) is not None]

@@ -23,7 +23,8 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 """The last label of what programs read as an IPv4 address, also spelled 127.1, 2130706433 or 0x7f000001."""
 
 _UNICAST: Final = IPv6Network("2000::/3")  # all that is global in IPv6, with those of older Pythons left out
-_NOT_GLOBAL: Final = (  # older Pythons call these global, and all do the second
+_NOT_GLOBAL: Final = (  # older Pythons call these global, and all do Azure's and two addresses of the next
+    IPv4Network("192.0.0.0/24"),  # protocols
     IPv4Network("192.88.99.0/24"),  # relays of 6to4
     IPv4Network("168.63.129.16/32"),  # the host of each machine in Azure's cloud, which gives it its secrets
     IPv6Network("2001::/23"),  # protocols, Teredo among them, which embeds an IPv4 address

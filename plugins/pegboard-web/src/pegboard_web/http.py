@@ -12,8 +12,9 @@ from ipaddress import ip_address
 from ssl import SSLContext
 from typing import Any, Final
 
+import anyio
 import httpx2
-from attrs import frozen
+from attrs import define, field, frozen
 
 from pegboard.errors import PegboardError
 from pegboard_web.addresses import resolve
@@ -124,6 +125,7 @@ def service_client(proxy: str | None) -> httpx2.AsyncClient:
 
 def _client(transport: httpx2.AsyncBaseTransport) -> httpx2.AsyncClient:
     """One for a single call: kept connections would only work in one event loop, and outlive it."""
+    _load_network()
     headers = {"user-agent": _user_agent(), "accept-encoding": "gzip"}
     no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
     timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
@@ -134,6 +136,13 @@ def _client(transport: httpx2.AsyncBaseTransport) -> httpx2.AsyncClient:
 
 def _transport(proxy: str | None) -> httpx2.AsyncHTTPTransport:
     return httpx2.AsyncHTTPTransport(verify=_tls(), proxy=proxy)
+
+
+@cache
+def _load_network() -> None:
+    """Imports what the first connection would import in the event loop, for 0.2 s: this runs in a thread."""
+    anyio.run(anyio.sleep, 0)
+    _ = anyio.connect_tcp  # which is imported at its first use
 
 
 @cache
@@ -158,23 +167,42 @@ async def read_answer(response: httpx2.Response, most: int) -> Answer:
     encoding = headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "gzip", "x-gzip"):
         raise BodyError("it is compressed in a way that the request ruled out")
-    unzip = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding.endswith("gzip") else None
+    unzip = _Gunzip() if encoding.endswith("gzip") else None
     content, read = bytearray(), 0
     async for part in response.aiter_raw():
         read += len(part)
-        content += part if unzip is None else _unzipped(unzip, part, most + 1 - len(content))
+        content += part if unzip is None else unzip.read(part, most + 1 - len(content))
         if max(read, len(content)) > most:  # also of what is empty once it is decompressed
             break
         await asyncio.sleep(0)  # very many small parts don't hold up the event loop
     is_cut = max(read, len(content)) > most
-    if unzip is not None and read and not is_cut and not unzip.eof:
+    if unzip is not None and read and not is_cut and not unzip.member.eof:
         raise BodyError("its compressed data ends too early")
     return Answer(response.request.url, response.status_code, headers, bytes(content[:most]), is_cut)
 
 
-def _unzipped(unzip: Any, part: bytes, most: int) -> bytes:
-    """At most so many bytes more; what is left over then isn't needed, as the limit is exceeded."""
-    try:
-        return b"" if unzip.eof else unzip.decompress(part, most)
-    except zlib.error as error:
-        raise BodyError("its compressed data is damaged") from error
+def _start_member() -> Any:
+    return zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+
+@define(eq=False)
+class _Gunzip:
+    """Decompresses the members of a gzip file, one after another; what follows them and is none is ignored."""
+
+    member: Any = field(factory=_start_member)
+
+    def read(self, part: bytes, most: int) -> bytes:
+        """The content of the next part, at most so many bytes: if there is more, the limit is exceeded anyway."""
+        content = b""
+        try:
+            while part and len(content) < most:
+                if self.member.eof:
+                    part = part.lstrip(b"\0")  # padding
+                    if not part.startswith(b"\x1f"):
+                        break
+                    self.member = _start_member()
+                content += self.member.decompress(part, most - len(content))
+                part = self.member.unused_data
+        except zlib.error as error:
+            raise BodyError("its compressed data is damaged") from error
+        return content

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pegboard import hookimpl
-from pegboard_web.settings import Settings, read_settings
+from pegboard_web.settings import Settings, check_proxies, read_settings
 
+_NO_SETTINGS: Final[Mapping[str, Any]] = {}
 _FIXES: Final = {
     "url": "Set plugins.web.search.url to the address of your SearXNG.",
     "key": 'Set plugins.web.search.key to { env = "NAME" } or { keyring = "NAME" }, and store the key there.',
@@ -19,12 +20,14 @@ class Plugin:
 
     Args:
         settings: `[plugins.web]`, see `Settings`.
+        given: The same as in the file, with references to secrets.
 
     Raises:
-        ValueError: A setting is unknown or wrong.
+        ValueError: A setting is unknown or wrong, or the secret of a proxy is missing.
     """
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any], given: Mapping[str, Any] = _NO_SETTINGS) -> None:
+        check_proxies(given)
         self.settings: Settings = read_settings(settings)
 
     @hookimpl
@@ -40,7 +43,7 @@ class Plugin:
         if self.settings.search and self.settings.search.lacks is None:
             from pegboard_web.backends import ServiceBackend
 
-            register(WebSearch(ServiceBackend(self.settings.search)))
+            register(WebSearch(ServiceBackend(self.settings.search), self.settings))
 
     @hookimpl
     def pegboard_diagnose(self, report: Callable[[str, str | None], None]) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from ipaddress import ip_address
 from typing import Any, Final, Protocol
 
 from attrs import field, frozen
 
 from pegboard import TextContent, ToolError, ToolResult
 from pegboard.json import count_text
-from pegboard.text import escape_hidden
+from pegboard.text import escape_hidden, visible
 from pegboard.typing import JsonObject
 from pegboard_web.foreign import mark_foreign
+from pegboard_web.settings import Network
 
 MOST_RESULTS: Final = 20
 _MOST_TITLE: Final = 200  # bytes, so that all results together are less than a tool's result may have
@@ -55,27 +55,27 @@ class SearchBackend(Protocol):
         ...
 
 
-def results_of(query: str, found: Sequence[SearchResult], most: int) -> ToolResult:
+def results_of(query: str, found: Sequence[SearchResult], allowed: Sequence[Network]) -> ToolResult:
     """The result of a search: its pages as a text, and as data. What can't be fetched is left out.
 
     Args:
         query: The words that were searched for.
         found: What a backend has found.
-        most: The maximum number of pages.
+        allowed: Networks whose addresses can be fetched although they aren't global.
     """
-    pages = list(_pages(found, most))
-    left = len(found[:most]) - len(pages)
+    pages = list(_pages(found, allowed))
+    left = len(found) - len(pages)
     note = f" {count_text(left, 'result')} with an address that can't be fetched left out." if left > 0 else ""
     if not pages:
         return ToolResult(f"No results for {query!r}.{note} Try other words.")  # pyright: ignore[reportArgumentType]  converted
     lines = [f"{place}. {page['title']}\n   {page['url']}\n   {page['text']}" for place, page in enumerate(pages, 1)]
     text = mark_foreign(f"The results of a web search{'.' if note else ''}{note.removesuffix('.')}", "\n".join(lines))
-    return ToolResult((TextContent(text),), {"results": pages}, title=f"Web search: {query:.60}")
+    return ToolResult((TextContent(text),), {"results": pages}, title=f"Web search: {visible(query[:60])}")
 
 
-def _pages(found: Sequence[SearchResult], most: int) -> Iterator[JsonObject]:
-    for result in found[:most]:
-        if _can_be_fetched(result.url):
+def _pages(found: Sequence[SearchResult], allowed: Sequence[Network]) -> Iterator[JsonObject]:
+    for result in found:
+        if _can_be_fetched(result.url, allowed):
             yield {
                 "title": _cut(result.title, _MOST_TITLE),
                 "url": result.url,
@@ -83,18 +83,18 @@ def _pages(found: Sequence[SearchResult], most: int) -> Iterator[JsonObject]:
             }
 
 
-def _can_be_fetched(url: str) -> bool:
+def _can_be_fetched(url: str, allowed: Sequence[Network]) -> bool:
     """Whether `web_fetch` wouldn't refuse it at once: names are resolved by that only."""
-    from pegboard_web.addresses import is_global, parse_url
+    from pegboard_web.addresses import is_allowed, parse_url
 
-    try:
-        host = parse_url(url).raw_host.decode("ascii")
-    except ToolError:
+    if len(url) > _MOST_URL:
         return False
     try:
-        return len(url) <= _MOST_URL and is_global(ip_address(host))
-    except ValueError:
-        return len(url) <= _MOST_URL
+        return is_allowed(parse_url(url).raw_host.decode("ascii"), allowed)
+    except ToolError:
+        return False
+    except ValueError:  # a name
+        return True
 
 
 def _cut(text: str, most: int) -> str:

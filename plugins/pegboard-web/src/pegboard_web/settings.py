@@ -9,6 +9,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from attrs import evolve, field, frozen
 
+from pegboard.config import with_secrets
+from pegboard.json import is_object
 from pegboard.schema.converter import Allowed, read_table
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -108,3 +110,21 @@ def read_settings(table: Mapping[str, Any]) -> Settings:
     return (
         settings if search is None else evolve(settings, search=read_table(SearchSettings, search, f"{PLACE}.search"))
     )
+
+
+def check_proxies(given: Mapping[str, Any]) -> None:
+    """Checks that no proxy is left out: pages would be fetched without it.
+
+    Args:
+        given: The table `[plugins.web]` with references to secrets.
+
+    Raises:
+        ValueError: The secret of a proxy is missing.
+    """
+    proxies = {f"{PLACE}.proxy": given.get("proxy")}
+    if is_object(search := given.get("search")):
+        proxies[f"{PLACE}.search.proxy"] = search.get("proxy")
+    missing: list[str] = []
+    with_secrets(proxies, missing, [])
+    if missing:
+        raise ValueError(f"{missing[0]}. Nothing is fetched without it: set it, or remove the setting")

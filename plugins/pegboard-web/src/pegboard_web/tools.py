@@ -85,10 +85,12 @@ class WebSearch:
 
     Args:
         backend: What it searches with.
+        settings: Those of `WebFetch`, for the addresses that results may have.
     """
 
-    def __init__(self, backend: SearchBackend) -> None:
+    def __init__(self, backend: SearchBackend, settings: Settings | None = None) -> None:
         self.backend = backend
+        self.settings = settings or Settings()
 
     @tool(
         title="Search the web",
@@ -113,7 +115,8 @@ class WebSearch:
             query: The words to search for, for example "python 3.14 release date".
             limit: Maximum number of results.
         """
-        return results_of(query, await self.backend.search(query, limit), limit)
+        found = await self.backend.search(query, limit)
+        return results_of(query, found[:limit], self.settings.networks)
 
 
 def _part(page: Page, offset: int) -> ToolResult:
@@ -139,7 +142,7 @@ def _part(page: Page, offset: int) -> ToolResult:
         notes.append("The rest of the page is missing, because it is too large.")
     marked = mark_foreign(source, part)
     content = f"{marked}\n[{' '.join(notes)}]" if notes else marked
-    return ToolResult((TextContent(content),), title=page.title or short(page.url), metadata=facts)
+    return ToolResult((TextContent(content),), title=short(page.title or page.url), metadata=facts)
 
 
 def _beginning(text: str) -> str:
