@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from hypothesis import given, strategies as st
@@ -19,11 +20,13 @@ from pegboard import (
     register_plugin,
 )
 from pegboard.testing import check_plugin
+from pegboard.text import escape_hidden
 from pegboard_skills import FrontMatter, Skill, SkillSources, SkillTools
 from pegboard_skills.plugin import Skills
 from pegboard_skills.tools import describe
 
 SCHEMA = {"type": "object"}
+LINE = "Do it. " * 10 + "\n"
 
 
 def make_registry(*folders, **settings):
@@ -166,20 +169,58 @@ def test_many_files_are_cut(write_skill):
     assert call(make_registry(folder), "load_skill", name="a").text.endswith("\n- and more")
 
 
-def test_a_long_skill_begins_with_its_files(write_skill):
-    """Since the end of a long result is left out."""
-    folder = write_skill("a", text="Do it.\n" * 10_000, notes_md="Notes.")
-    tools, call = SkillTools(SkillSources([folder], ())), ToolCall("load_skill", {"name": "a"}, "1")
+def read_parts(folder, tool, **arguments):
+    """All results of a tool, part after part; none is cut by the registry."""
 
-    async def load():
+    async def read():
         async with ToolRegistry() as registry:
-            registry.register(tools)
-            return (await registry.dispatch([call])).results[0]
+            registry.register(SkillTools(SkillSources([folder], ())))
+            offset, results = 0, []
+            while offset is not None:
+                call = ToolCall(tool, {"name": "a", "offset": offset, **arguments}, "1")
+                results.append((await registry.dispatch([call])).results[0])
+                found = re.search(r"call (\w+) with offset=(\d+)\.\]", results[-1].text)
+                assert found is None or found[1] == tool
+                offset = None if found is None else int(found[2])
+            return results
 
-    result = asyncio.run(load())
-    files = "Files of the skill 'a', for read_skill_file:\n- notes.md (6 bytes)"
-    assert result.text.startswith(f"{files}\n\n---\nDo it.\n")
-    assert result.metadata["truncated"]
+    results = asyncio.run(read())
+    assert not any("truncated" in result.metadata for result in results)
+    return [result.text for result in results]
+
+
+@pytest.mark.parametrize("line", ["Do it.\n", "\u4e2d" * 9_000 + "\n", "\u200b" * 200 + "\n"])
+def test_a_long_skill_is_read_in_parts(write_skill, line):
+    """The first part has the files of the skill, too."""
+    text = line * (90_000 // len(line.encode()))
+    folder = write_skill("a", text=text, notes_md="Notes.")
+    first, *others = parts = read_parts(folder, "load_skill")
+    assert others
+    assert first.endswith("\n\n---\nFiles of the skill 'a', for read_skill_file:\n- notes.md (6 bytes)")
+    shown = "".join(part.partition("\n[Characters ")[0] for part in parts)
+    assert shown == escape_hidden(text).removesuffix("\n")
+
+
+def test_a_long_file_of_a_skill_is_read_in_parts(write_skill):
+    text = "".join(f"{number}\n" for number in range(100_000))
+    parts = read_parts(write_skill("a", notes_md=text), "read_skill_file", path="notes.md")
+    assert "".join(part.rpartition("\n[Characters ")[0] for part in parts) == text
+
+
+def test_many_long_paths_leave_room_for_the_skill(write_skill):
+    """As does a long list of tools."""
+    folder = write_skill("a", f"name: a\ndescription: x\nallowed-tools: {'x' * 5_000}", LINE * 900)
+    for number in range(150):
+        (folder / f"{number}".ljust(80, "\u4e2d")).touch()
+    first, *_ = read_parts(folder, "load_skill")
+    assert first.startswith(LINE * 400)
+    assert first.endswith("\n- and more")
+
+
+def test_an_offset_beyond_the_end_is_an_error(write_skill):
+    registry = make_registry(write_skill("a", notes_md="x"))
+    for tool, more in (("load_skill", {}), ("read_skill_file", {"path": "notes.md"})):
+        assert "characters only. Use a smaller offset." in call(registry, tool, name="a", offset=9, **more).text
 
 
 def test_errors_say_what_to_do(tmp_path, write_skill):

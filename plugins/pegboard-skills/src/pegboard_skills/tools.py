@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Annotated, Any, Final
 
-from annotated_types import MaxLen, MinLen
+from annotated_types import Ge, MaxLen, MinLen
 
 from pegboard import Concurrency, ModelRequest, ToolContext, ToolError, ToolResult, tool
 from pegboard.errors import did_you_mean, suggest
@@ -17,7 +18,11 @@ from pegboard_skills.skill import FILE, Skill
 from pegboard_skills.sources import SkillSources
 
 Name = Annotated[str, MinLen(1), MaxLen(MOST_NAME)]
-_MOST_FIRST: Final = 10_000  # characters; the end of a longer result may be left out
+Offset = Annotated[int, Ge(0)]
+_MOST_BYTES: Final = 48_000  # of a result and its lines: a little less than it may have, so that nothing is cut off
+_MOST_LINES: Final = 1_700
+_MOST_TOOLS: Final = 1_000  # characters of `allowed-tools`
+_MOST_PATHS: Final = 15_000  # bytes of a list of files
 _INSTRUCTIONS: Final = (
     "Skills are instructions for certain tasks. Before you begin a task that a description below fits, or if the user "
     "names a skill, read the skill with load_skill, and follow it. Skills:"
@@ -57,11 +62,14 @@ class SkillTools:
         concurrency=Concurrency("shared"),
         process_request=announce_skills,
     )
-    def load_skill(self, name: Name, *, context: ToolContext) -> ToolResult:
+    def load_skill(self, name: Name, offset: Offset = 0, *, context: ToolContext) -> ToolResult:
         """Read a skill: instructions for a certain task. Returns its text, and the paths of its files.
+
+        A long text is returned in parts; a line after it says how to get the next part.
 
         Args:
             name: Name of the skill, as listed in your instructions.
+            offset: The number of characters to skip. Use the number from the end of the previous part.
             context: The running call.
         """
         skill = self._skill(name)
@@ -69,10 +77,9 @@ class SkillTools:
             text = skill.read_text()
         except SkillError as error:
             raise _unusable(f"The skill {name!r}", error) from error.with_traceback(None)
-        notes = "\n".join(_notes(skill, list_files(skill.folder), context.offered))
-        text = escape_hidden(text) or "The skill has no text."
-        parts = (notes, text) if len(text) > _MOST_FIRST else (text, notes)
-        shown = "\n\n---\n".join(filter(None, parts))
+        notes = "" if offset else "\n".join(_notes(skill, list_files(skill.folder), context.offered))
+        part = _part(text, offset, "load_skill", len(notes.encode(errors="replace"))) or "The skill has no text."
+        shown = "\n\n---\n".join(filter(None, (part, notes)))
         return ToolResult(shown, title=f"Skill {name}", metadata={"skill": name})
 
     @tool(
@@ -84,12 +91,17 @@ class SkillTools:
         permission_arguments={"name": "text", "path": "text"},
         concurrency=Concurrency("shared"),
     )
-    def read_skill_file(self, name: Name, path: Annotated[str, MinLen(1), MaxLen(1_000)]) -> ToolResult:
+    def read_skill_file(
+        self, name: Name, path: Annotated[str, MinLen(1), MaxLen(1_000)], offset: Offset = 0
+    ) -> ToolResult:
         """Read a file of a skill. Returns a text, an image or a PDF.
+
+        A long text is returned in parts; the last line says how to get the next part.
 
         Args:
             name: Name of the skill.
             path: Path of the file, as listed by load_skill, such as "references/forms.md".
+            offset: The number of characters to skip. Use the number from the end of the previous part.
         """
         skill = self._skill(name)
         try:
@@ -98,8 +110,9 @@ class SkillTools:
             near = did_you_mean(suggest(path, list_files(skill.folder).sizes.keys() - {FILE}))
             raise _unusable(f"The file of the skill {name!r}", error, near.strip()) from error.with_traceback(None)
         title = f"{name}: {printable(path)}"
-        shown = escape_hidden(content) or "The file is empty." if isinstance(content, str) else content
-        return ToolResult(shown, title=title, metadata={"skill": name})
+        if isinstance(content, str):
+            content = _part(content, offset, "read_skill_file") or "The file is empty."
+        return ToolResult(content, title=title, metadata={"skill": name})
 
     def _skill(self, name: str) -> Skill:
         """A skill by its name; raises `ToolError` if there is none."""
@@ -108,6 +121,31 @@ class SkillTools:
             near = did_you_mean(suggest(name, skills)) or " Use a name that is listed in your instructions."
             raise ToolError(f"There is no skill {name!a}.{near}")
         return skills[name]
+
+
+def _part(text: str, offset: int, tool: str, used: int = 0) -> str:
+    """The part of a text that begins after so many characters, with a line on how to read on.
+
+    Args:
+        text: The text.
+        offset: How many characters to skip.
+        tool: The tool that reads on.
+        used: How many bytes of the result aren't free.
+
+    Raises:
+        ToolError: The text ends before.
+    """
+    if offset and offset >= len(text):
+        raise ToolError(f"The text has {len(text):,} characters only. Use a smaller offset.")
+    part, room = text[offset : offset + _MOST_BYTES], _MOST_BYTES - used
+    part = "".join(part.splitlines(keepends=True)[:_MOST_LINES])
+    while (size := len((shown := escape_hidden(part)).encode(errors="replace"))) > room:
+        part = part[: len(part) * room // size]
+    if len(part) == len(text):
+        return shown
+    end = offset + len(part)
+    rest = f" To continue, call {tool} with offset={end}." if end < len(text) else ""
+    return f"{shown}\n[Characters {offset + 1:,} to {end:,} of {len(text):,}.{rest}]"
 
 
 def _unusable(what: str, error: SkillError, hint: str = "") -> ToolError:
@@ -121,14 +159,17 @@ def _notes(skill: Skill, files: Files, offered: Sequence[Any]) -> list[str]:
     notes: list[str] = []
     if front.compatibility is not None:
         notes.append(f"The skill needs: {_line(front.compatibility)}")
-    if front.allowed_tools:
-        notes.append(f"The skill is written for these tools, but allows none by itself: {_line(front.allowed_tools)}")
+    if tools := _cut(_line(front.allowed_tools or ""), _MOST_TOOLS):
+        notes.append(f"The skill is written for these tools, but allows none by itself: {tools}")
     sizes = {path: size for path, size in files.sizes.items() if path != FILE}
     if not sizes:
         return notes
     notes.append(f"Files of the skill {front.name!r}, for read_skill_file:")
-    notes += [f"- {printable(path)} ({size_text(size)})" for path, size in sizes.items()]
-    if not files.is_whole:
+    lines = [f"- {printable(path)} ({size_text(size)})" for path, size in sizes.items()]
+    ends = accumulate(len(line.encode()) for line in lines)
+    listed = [line for line, end in zip(lines, ends, strict=True) if end <= _MOST_PATHS]
+    notes += listed
+    if not files.is_whole or len(listed) < len(lines):
         notes.append("- and more")
     if any(tool.spec.permission == "shell" for tool in offered):
         notes.append(f"Scripts are run by the tool that runs commands. The folder is {printable(str(skill.folder))}")
