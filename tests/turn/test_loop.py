@@ -583,6 +583,16 @@ class TestTurnCallbacks:
         suspended, _ = turn([ToolCall("by_host", {}, "1")])
         assert resume(suspended, ["Done."], tool_results={"1": "42"}).reports == {"host": {"n": 1}}
 
+    def test_an_empty_report_removes_that_of_the_turn_that_is_resumed(self, registry, resume, turn):
+        """And is an event; without one to remove, it is none."""
+        events = []
+        registry.register(Tool.from_schema("by_host", {}))
+        registry.add_callback("report_turn", lambda outcome: {"n": 1} if outcome.ended == "pending" else {})
+        suspended, _ = turn([ToolCall("by_host", {}, "1")])
+        assert resume(suspended, ["Done."], tool_results={"1": "42"}, listener=events.append).reports == {}
+        assert turn(["Done."], listener=events.append)[0].reports == {}
+        assert [event.report for event in events if event.type == "report"] == [{}]
+
     def test_characters_of_a_report_are_counted_as_they_are(self, registry, turn):
         registry.add_callback("report_turn", nonblocking(lambda: {"a": "\u6f22" * 900_000}))
         assert len(turn(["Done."])[0].reports["host"]["a"]) == 900_000

@@ -250,7 +250,8 @@ def test_a_check_for_which_there_is_no_thread_does_not_fail_the_change(top, call
     assert (top / "a").read_text() == "a\n"
 
 
-def test_a_file_of_the_project_is_run_or_read_only_if_it_is_trusted(top, caller):
+def test_a_file_of_the_project_is_run_or_read_only_if_it_is_trusted(top, caller, caplog):
+    """How to trust it is in the log: the model doesn't learn it."""
     (top / "pegboard.toml").write_text("")
     (top / "check.sh").write_text('echo "checked $1"\n')
     (top / "strict.conf").write_text('echo "configured $1"\n')
@@ -258,16 +259,18 @@ def test_a_file_of_the_project_is_run_or_read_only_if_it_is_trusted(top, caller)
         call = caller({"a": words})
         refused = call("write_file", path="a", content="")
         assert not refused.is_error
-        assert "belongs to a project, and isn't trusted as it is now" in refused.text
+        assert "can't be run: the user hasn't allowed it, or a file that it names]" in refused.text
         file = next(file for file in (top / "check.sh", top / "strict.conf") if file.name in shlex.join(words))
+        assert "config trust" not in f"{refused.text} {refused.metadata}"
+        assert f"review it, then run: registry config trust {file}" in caplog.text
         trust(file)
         assert "exit code 0" in call("write_file", path="a", content="").text
         file.write_text("echo other\n")
-        assert "isn't trusted" in call("write_file", path="a", content="").text
+        assert "hasn't allowed it" in call("write_file", path="a", content="").text
         (top / "a").unlink()
 
 
-def test_a_changed_file_is_never_run(caller):
+def test_an_interpreter_that_would_run_the_changed_file_is_refused(caller):
     for words in (["{path}"], ["sh", "{path}"], ["sh", "-c", "cat {path}"], ["python3", "{path}"]):
         with pytest.raises(ValueError, match=r"plugins\.files\.checks\.'\*'"):
             caller({"*": words})

@@ -13,7 +13,7 @@ import pytest
 from attrs import evolve
 
 import pegboard_files
-from pegboard import Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolError, ToolRegistry, run_turn
+from pegboard import Permissions, ReadonlyContext, Rule, Tool, ToolCall, ToolContext, ToolError, ToolRegistry, run_turn
 from pegboard.testing import ScriptedModel
 from pegboard_files import turn_diff
 from pegboard_files.root import Deadline, OpenRoot, opened_root
@@ -49,6 +49,22 @@ def turn(top):
     return run
 
 
+@pytest.fixture
+def paused(top):
+    """A turn that changed a file and waits for the host, and a function that ends it."""
+    registry = ToolRegistry(permissions=Permissions([Rule("edit", "*", "allow")]))
+    pegboard_files.pegboard_register_tools(registry.register, {"root": str(top)})
+    registry.register(Tool.from_schema("by_host", {}))
+    registry.add_callback("report_turn", pegboard_files.pegboard_report_turn)
+
+    def run(*answers, **options):
+        return asyncio.run(run_turn(ScriptedModel(answers), "Go", registry, ANN, **options))
+
+    paused = run([put("a", "a\n")], [ToolCall("by_host", {}, "1")])
+    assert (paused.ended, paused.reports["host"]["changed"]) == ("pending", 1)
+    return paused, lambda *answers: run(*answers, resume=paused, tool_results={"1": "x"})
+
+
 def undo(context=ANN, place=0):
     store = TurnStore()
     return store.undo(store.turns(context)[place], Deadline(10))
@@ -82,11 +98,25 @@ def test_what_an_agent_changes_belongs_to_the_turn_at_the_top(turn, write, top):
     assert [(path.name, path.read_text()) for path in top.iterdir()] == [("a", "one\n")]
 
 
-def test_a_turn_without_a_net_change(turn, write):
+def test_a_turn_without_a_net_change_is_none(turn, write):
     write({"a": "one\n"})
+    turn(put("a", "zero\n"))
     assert turn() is None
-    report = turn(put("a", "two\n"), put("a", "one\n"))
-    assert (report["changed"], report["diff"]) == (0, "")
+    assert turn(put("a", "two\n"), put("a", "zero\n"), put("b", "b\n"), patch("*** Delete File: b")) is None
+    assert undo().restored == ["a"], "the last turn is one that has changed something"
+
+
+def test_the_report_of_a_turn_that_was_undone_while_it_waited_is_what_it_changed_since(paused):
+    outcome, end = paused
+    assert undo().restored == ["a"]
+    assert end([put("b", "b\n")], "Done.").reports["host"]["files"] == [{"path": "b", "change": "added"}]
+    assert outcome.reports["host"]["files"] == [{"path": "a", "change": "added"}]
+
+
+def test_a_turn_that_was_undone_while_it_waited_has_no_report(paused):
+    _, end = paused
+    undo()
+    assert end("Done.").reports == {}
 
 
 def test_undo_makes_the_files_as_they_were(turn, write, top):
@@ -115,6 +145,32 @@ def test_undo_makes_the_files_as_they_were(turn, write, top):
     assert stat.S_IMODE((top / "gone.sh").stat().st_mode) == 0o751
     assert (top / "link").readlink() == Path("a")
     assert TurnStore().turns(ANN) == []
+
+
+def test_a_file_that_was_deleted_and_made_again_gets_its_permissions_again(turn, write, top):
+    """Those that it had then; one that the turn has only changed keeps what it has."""
+    write({"run.sh": "a\n", "a": "a\n"})
+    (top / "run.sh").chmod(0o640)
+    turn(put("run.sh", "b\n"), put("a", "b\n"))
+    (top / "run.sh").chmod(0o751)
+    turn(put("run.sh", "c\n"), patch("*** Delete File: run.sh"), put("run.sh", "d\n"), put("a", "c\n"))
+    (top / "a").chmod(0o600)
+    assert undo().restored == ["a", "run.sh"]
+    assert [((top / name).read_text(), stat.S_IMODE((top / name).stat().st_mode)) for name in ("a", "run.sh")] == [
+        ("b\n", 0o600),
+        ("b\n", 0o751),
+    ]
+
+
+def test_a_file_by_two_roots_is_one_change(turn, top):
+    """As an agent's may be a folder of its caller's."""
+    (top / "sub").mkdir()
+    context = evolve(ANN, invocation="t")
+    turn(put("sub/a", "1\n"), context=context)
+    report = turn(put("a", "2\n"), context=context, root=str(top / "sub"))
+    assert report["diff"] == "--- /dev/null\n+++ b/sub/a\n@@ -0,0 +1 @@\n+2\n"
+    assert undo() == Undone(["sub/a"], {})
+    assert list((top / "sub").iterdir()) == []
 
 
 def test_a_link_that_became_a_file_is_a_link_again(turn, write, top):
@@ -146,6 +202,27 @@ def test_folders_that_the_turn_has_made_are_removed_if_they_are_empty(turn, writ
     assert undo() == Undone(["empty/d", "gone/e", "new/b", "new/pkg/a", "used/x/c", "was", "was/inner"], {})
     assert {f"{path.relative_to(top)}" for path in top.rglob("*")} == {"empty", "used", "used/mine", "was"}
     assert (top / "was").read_text() == "w\n"
+
+
+def test_folders_of_files_that_the_turn_has_deleted_again_are_removed(turn, top):
+    """A file may stand where such a folder is."""
+    (top / "was").write_text("w\n")
+    turn(
+        *(put("new/x/a", "a\n"), put("b", "b\n"), patch("*** Delete File: new/x/a"), patch("*** Delete File: was")),
+        *(put("was/a", "a\n"), patch("*** Delete File: was/a")),
+    )
+    assert undo() == Undone(["b", "was"], {})
+    assert [path.name for path in top.rglob("*")] == ["was"]
+
+
+def test_folders_are_removed_with_the_last_file_that_is_undone(turn, top):
+    turn(put("new/a", "a\n"), put("new/b", "b\n"))
+    (top / "new/b").write_text("mine\n")
+    assert undo().restored == ["new/a"]
+    assert [each.files for each in TurnStore().turns(ANN)] == [1]
+    (top / "new/b").write_text("b\n")
+    assert undo() == Undone(["new/b"], {})
+    assert list(top.iterdir()) == []
 
 
 def test_files_that_somebody_else_has_changed_stay(turn, write, top):
@@ -242,6 +319,26 @@ def test_the_store_is_private(turn):
     turn(put("a", "1\n"))
     assert stat.S_IMODE(TurnStore().path.stat().st_mode) == 0o600
     assert stat.S_IMODE(TurnStore().path.parent.stat().st_mode) == 0o700
+
+
+def test_a_store_that_others_can_write_is_not_used(turn, top, caplog):
+    """They could have an undo write any content."""
+    turn(put("a", "1\n"))
+    TurnStore().path.chmod(0o666)
+    assert turn(put("a", "2\n")) is None
+    assert "other users can write it" in caplog.text
+    with pytest.raises(ToolError, match="other users can write it"):
+        TurnStore().turns(ANN)
+    assert (top / "a").read_text() == "2\n"
+
+
+def test_a_store_is_made_on_a_file_system_without_hard_links(turn, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert turn(put("a", "1\n"))["changed"] == 1
+    assert [path.name for path in TurnStore().path.parent.iterdir()] == ["turns-3.sqlite"]
 
 
 @pytest.mark.parametrize("limit", [{"undo_bytes": 5_000}, {"undo_files": 2}])
@@ -393,6 +490,7 @@ def test_a_turn_of_ten_thousand_files(top):
     assert found.files[-1].note == "its diff isn't shown: there are too many changes"
     done = store.undo(turn, Deadline(0))
     assert (done.restored, len(done.refused)) == ([], 10_000)
+    assert done.refused["0.txt"] == "the undo was stopped before; it can be repeated."
 
 
 def test_what_checks_change_belongs_to_the_turn(turn, write, top):

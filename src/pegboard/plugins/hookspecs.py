@@ -436,7 +436,7 @@ def pegboard_report_turn(
 
     Returns:
         `None`, or a JSON object of at most 1,000,000 characters, which is an event and the plugin's entry in
-        `TurnOutcome.reports`. Anything else, and what is raised, is only logged.
+        `TurnOutcome.reports`; an empty one removes its entry. Anything else, and what is raised, is only logged.
     """
 
 

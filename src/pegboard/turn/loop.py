@@ -447,14 +447,17 @@ class Turn:
         for link in sorted(chain, key=lambda each: each.plugin != "host"):  # the host's may end what others report on
             try:
                 answer = await chain.ask(link, self.context, outcome)
-                report: dict[str, Any] = {} if answer is None else plain_copy(answer, _DEEPEST_REPORT, [_MOST_REPORTED])
+                if answer is None:
+                    continue
+                report: dict[str, Any] = plain_copy(answer, _DEEPEST_REPORT, [_MOST_REPORTED])
                 if (size := len(json.dumps(report, ensure_ascii=False))) > _MOST_REPORTED:
                     raise ValueError(f"it has {size:,} characters, more than {_MOST_REPORTED:,}")  # noqa: TRY301  as the callback
             except Exception as error:  # noqa: BLE001  a plugin's
                 log_failure(f"the report of {link.owner}", error.__cause__ or error)
                 continue
-            if report:
-                outcome = outcome.evolve(reports={**outcome.reports, link.plugin: report})
+            if report or link.plugin in outcome.reports:
+                reports = {**outcome.reports, link.plugin: report}
+                outcome = outcome.evolve(reports={plugin: each for plugin, each in reports.items() if each})
                 self._events.emit(TurnReported(link.plugin, report))
         return outcome
 

@@ -56,14 +56,14 @@ def pegboard_register_processors(register: Callable[[str, Any], None], settings:
 
 
 @hookimpl
-def pegboard_report_turn(context: ReadonlyContext) -> dict[str, Any] | None:
+def pegboard_report_turn(context: ReadonlyContext) -> dict[str, Any]:
     """Reports the net change of the files by a turn.
 
     Args:
         context: The user and session of the turn.
 
     Returns:
-        `TurnDiff` as JSON; `None` if the turn has changed no file.
+        `TurnDiff` as JSON; empty if the turn has changed no file, or was undone while it waited.
     """
     from pegboard_files.root import Deadline
     from pegboard_files.turn_diff import diff_of_turn
@@ -71,4 +71,4 @@ def pegboard_report_turn(context: ReadonlyContext) -> dict[str, Any] | None:
 
     store = TurnStore()
     turn = store.find(context, context.invocation)
-    return None if turn is None else diff_of_turn(store, turn, Deadline(5)).to_json()
+    return {} if turn is None else diff_of_turn(store, turn, Deadline(5)).to_json()

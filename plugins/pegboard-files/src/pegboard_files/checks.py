@@ -251,8 +251,11 @@ class _Checking:
                 raise ValueError(problems[0])  # noqa: TRY301  as those below
             ran = self._finish(command, words, state.root.place(()))
         except (OSError, RuntimeError, ValueError) as error:
-            operator_log().getChild("files").warning("the check %r can't be run: %s", shown, visible(str(error)))
-            return CheckRun(state.name, shown, problem=f"can't be run: {visible(str(error))}")
+            why = visible(str(error))
+            operator_log().getChild("files").warning("the check %r can't be run: %s", shown, why)
+            if isinstance(error, PermissionError):  # how to allow it is for the operator only
+                why = "the user hasn't allowed it, or a file that it names"
+            return CheckRun(state.name, shown, problem=f"can't be run: {why}")
         findings = visible("\n".join(filter(None, map(_decoded, (ran.stdout, ran.stderr)))), newlines=True)
         most = max(min(self.room, MOST_FINDINGS), 0)
         if len(findings) > most:

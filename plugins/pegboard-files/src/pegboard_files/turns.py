@@ -12,8 +12,9 @@ import secrets
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,11 +22,11 @@ from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, ToolContext, ToolError
 from pegboard.errors import log_failure
-from pegboard.files import user_folder
+from pegboard.files import OTHERS_WRITE, others_can_write, user_folder
 from pegboard.json import list_text
-from pegboard_files.root import Deadline, opened_root
+from pegboard_files.root import Deadline, OpenRoot, Parts, opened_root
 from pegboard_files.tools import Settings
-from pegboard_files.writing import Change, commit, read_state
+from pegboard_files.writing import Change, commit, link_or_rename, read_state
 
 _DAY: Final = 86_400.0
 _NAMES_ONLY: Final = 200
@@ -43,24 +44,26 @@ _TABLES: Final = (
         id INTEGER PRIMARY KEY, owner TEXT, invocation TEXT, time REAL, expires REAL,
         bytes INTEGER DEFAULT 0, files INTEGER DEFAULT 0, UNIQUE (owner, invocation))""",
     """CREATE TABLE changes (
-        turn INTEGER REFERENCES turns ON DELETE CASCADE, place TEXT, name TEXT, is_link INTEGER, mode INTEGER,
-        made INTEGER, kept INTEGER, disturbed INTEGER, old_digest TEXT, new_digest TEXT, size INTEGER,
-        old BLOB, new BLOB, PRIMARY KEY (turn, place))""",
+        turn INTEGER REFERENCES turns ON DELETE CASCADE, place TEXT, root TEXT, is_folder INTEGER DEFAULT 0, name TEXT,
+        is_link INTEGER DEFAULT 0, mode INTEGER, kept INTEGER DEFAULT 1, disturbed INTEGER DEFAULT 0,
+        old_digest TEXT, new_digest TEXT, size INTEGER DEFAULT 0, old BLOB, new BLOB,
+        PRIMARY KEY (turn, place, is_folder))""",
 )
-_COLUMNS: Final = "place, name, is_link, mode, made, kept, disturbed, old_digest, new_digest, old, new"
+_COLUMNS: Final = "place, root, is_folder, name, is_link, mode, kept, disturbed, old_digest, new_digest, old, new"
+_IS_CHANGED: Final = "old_digest IS NOT new_digest"
 
 
 @frozen
 class FileChange:
-    """The net change of one file in a turn.
+    """The net change of one file in a turn; or a folder that the turn has made.
 
     Attributes:
-        place: The path of the folder that the tools were confined to, and the parts of the file's path below it, as a
-            JSON list: names that aren't UTF-8 are escaped.
+        place: Its absolute path as JSON: names that aren't UTF-8 are escaped.
+        root: The folder that the tools were confined to, likewise.
+        is_folder: Whether it is a folder that the turn has made; then it has only a name.
         name: Its path, as shown to the model.
         is_link: Whether it was a link, which the turn has deleted or replaced.
-        mode: The permissions that it had, or `None`.
-        made: How many of the folders above it the turn has made.
+        mode: The permissions that it had when the turn deleted it; `None`: it didn't.
         kept: Whether its contents are kept; if not, `old` and `new` are `None`.
         disturbed: Whether the turn may have begun with another content: another program has changed it between two
             changes of the turn, or a change couldn't be recorded.
@@ -71,10 +74,11 @@ class FileChange:
     """
 
     place: str
+    root: str
+    is_folder: bool = field(converter=bool)
     name: str
     is_link: bool = field(converter=bool)
     mode: int | None
-    made: int
     kept: bool = field(converter=bool)
     disturbed: bool = field(converter=bool)
     old_digest: str | None
@@ -144,7 +148,7 @@ class TurnStore:
     most_bytes: int = 200_000_000
     most_files: int = 20_000
     days: float = 30.0
-    path: Path = field(factory=lambda: Path(user_folder("state"), "files", "turns-2.sqlite"))
+    path: Path = field(factory=lambda: Path(user_folder("state"), "files", "turns-3.sqlite"))
     _missed: deque[tuple[str, str]] = field(factory=lambda: deque(maxlen=_MOST_MISSED), init=False, repr=False)
 
     @classmethod
@@ -178,12 +182,15 @@ class TurnStore:
             log_failure("recording a change of files for its undo", error)
 
     def turns(self, context: ReadonlyContext | ToolContext) -> list[TurnOfSession]:
-        """The turns of a session that have changed files, the newest first.
+        """The turns of a session that have changed files, net, the newest first.
 
         Raises:
             ToolError: The store can't be read.
         """
-        query = "SELECT id, invocation, time, files FROM turns WHERE owner = ? AND expires > ? ORDER BY id DESC"
+        query = (
+            "SELECT id, invocation, time, files FROM turns WHERE owner = ? AND expires > ? AND "  # noqa: S608
+            f"EXISTS (SELECT 1 FROM changes WHERE turn = id AND {_IS_CHANGED}) ORDER BY id DESC"
+        )
         rows = self._read(query, owner_of(context), time.time())
         return [TurnOfSession(*row) for row in rows]
 
@@ -195,20 +202,14 @@ class TurnStore:
         """
         return next((turn for turn in self.turns(context) if turn.invocation == invocation), None)
 
-    def changes(self, turn: TurnOfSession, *, last_first: bool = False) -> Generator[FileChange]:
-        """The net changes of a turn, without files that are again as they were.
-
-        Args:
-            turn: The turn.
-            last_first: Whether the file that the turn has changed last comes first; else they are in order of paths.
+    def changes(self, turn: TurnOfSession) -> Iterator[FileChange]:
+        """The net changes of a turn by their paths, without files that are again as they were.
 
         Raises:
             ToolError: The store can't be read.
         """
-        where = "turn = ? AND old_digest IS NOT new_digest"
-        order = "rowid DESC" if last_first else "place"
-        query = f"SELECT {_COLUMNS} FROM changes WHERE {where} ORDER BY {order}"  # noqa: S608
-        return (FileChange(*row) for row in self._read(query, turn.id))
+        query = f"SELECT {_COLUMNS} FROM changes WHERE turn = ? AND {_IS_CHANGED} ORDER BY place"  # noqa: S608
+        return starmap(FileChange, self._read(query, turn.id))
 
     def undo(self, turn: TurnOfSession, deadline: Deadline) -> Undone:
         """Makes files as they were before a turn, each by itself; one that was changed since stays as it is.
@@ -220,18 +221,26 @@ class TurnStore:
             ToolError: The store can't be read.
         """
         restored, refused, done = list[str](), dict[str, str](), list[str]()
-        for change in self.changes(turn, last_first=True):  # so that folders that the turn has made are empty at last
-            try:
-                deadline.check("Undoing the turn")
-                _restore(change, deadline)
-                restored.append(change.name)
-                done.append(change.place)
-            except ToolError as error:
-                refused[change.name] = error.text
+        where = f"turn = ? AND (is_folder OR {_IS_CHANGED})"
+        query = f"SELECT {_COLUMNS} FROM changes WHERE {where} ORDER BY rowid DESC"  # noqa: S608  what came last first
+        for change in starmap(FileChange, self._read(query, turn.id)):
+            if change.is_folder:
+                _remove_folder(change)
+            elif deadline.passed:
+                refused[change.name] = "the undo was stopped before; it can be repeated."
+            else:
+                try:
+                    _restore(change, deadline)
+                    restored.append(change.name)
+                    done.append(change.place)
+                except ToolError as error:
+                    refused[change.name] = error.text
         try:
             with self._work() as connection:
-                delete = "DELETE FROM changes WHERE turn = ? AND place = ?"
+                delete = "DELETE FROM changes WHERE turn = ? AND place = ? AND NOT is_folder"
                 connection.executemany(delete, [(turn.id, place) for place in done])
+                rest = "SELECT coalesce(sum(size), 0), count(*) FROM changes WHERE turn = id AND NOT is_folder"
+                connection.execute(f"UPDATE turns SET (bytes, files) = ({rest}) WHERE id = ?", (turn.id,))  # noqa: S608
                 if not refused:
                     connection.execute("DELETE FROM turns WHERE id = ?", (turn.id,))
         except (sqlite3.Error, OSError) as error:  # another undo of it finds all files as they were
@@ -242,28 +251,32 @@ class TurnStore:
         """Records a change; `is_first` is whether one of a new file is the first of the turn for sure."""
         before, new = change.before, change.data
         old_digest, new_digest = _digest(before.data, is_link=before.is_link), _digest(new)
-        place = json.dumps([before.root.places[0], *before.parts])
-        query = "SELECT kept, new_digest, coalesce(length(old), 0), size FROM changes WHERE turn = ? AND place = ?"
+        place, root = json.dumps(before.place), json.dumps(before.root.places[0])
+        where = "turn = ? AND place = ? AND NOT is_folder"
+        query = f"SELECT kept, new_digest, coalesce(length(old), 0), size FROM changes WHERE {where}"  # noqa: S608
         row = connection.execute(query, (turn, place)).fetchone()
         kept, last_digest, old_size, known = row or (True, old_digest, len(before.data or b""), 0)
         disturbed = last_digest != old_digest if row else not is_first
         size = old_size + len(new or b"") + _NAMES_ONLY
         used, files = connection.execute("SELECT bytes, files FROM turns WHERE id = ?", (turn,)).fetchone()
         kept = bool(kept) and used - known + size <= self.most_bytes and files + (row is None) <= self.most_files
-        size = size if kept else _NAMES_ONLY
+        size, mode = size if kept else _NAMES_ONLY, before.mode if new is None else None
+        folders = [(turn, json.dumps(each.place), root, each.name) for each in before.missing]
+        insert = "INSERT OR IGNORE INTO changes (turn, place, root, is_folder, name) VALUES (?, ?, ?, 1, ?)"
+        connection.executemany(insert, folders)
         if row is None:
             connection.execute(
-                f"INSERT INTO changes (turn, size, {_COLUMNS}) VALUES ({', '.join('?' * 13)})",  # noqa: S608
+                f"INSERT INTO changes (turn, size, {_COLUMNS}) VALUES ({', '.join('?' * 14)})",  # noqa: S608
                 (
-                    *(turn, size, place, before.name, before.is_link, before.mode, before.missing, kept, disturbed),
+                    *(turn, size, place, root, False, before.name, before.is_link, mode, kept, disturbed),
                     *(old_digest, new_digest, *((before.data, new) if kept else (None, None))),
                 ),
             )
         else:
             connection.execute(
-                "UPDATE changes SET new_digest = ?, new = ?, disturbed = disturbed OR ?, size = ?, kept = ?, "
-                "old = CASE WHEN ? THEN old END WHERE turn = ? AND place = ?",
-                (new_digest, new if kept else None, disturbed, size, kept, kept, turn, place),
+                "UPDATE changes SET new_digest = ?, new = ?, disturbed = disturbed OR ?, size = ?, kept = ?, "  # noqa: S608
+                f"mode = coalesce(mode, ?), old = CASE WHEN ? THEN old END WHERE {where}",
+                (new_digest, new if kept else None, disturbed, size, kept, mode, kept, turn, place),
             )
         connection.execute(
             "UPDATE turns SET bytes = bytes + ?, files = files + ?, time = ?, expires = ? WHERE id = ?",
@@ -292,9 +305,15 @@ class TurnStore:
 
     @contextmanager
     def _work(self) -> Generator[sqlite3.Connection]:
-        """A connection; what was done is committed at the end, and rolled back where it fails."""
+        """A connection; what was done is committed at the end, and rolled back where it fails.
+
+        Raises:
+            OSError: The file can't be made, or others can write it: they could have its undo write any content.
+        """
         if not self.path.exists():
             self._make()
+        if others_can_write(str(self.path)):
+            raise PermissionError(f"{self.path}: {OTHERS_WRITE}")
         with closing(sqlite3.connect(self.path, timeout=5.0)) as connection:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -311,9 +330,9 @@ class TurnStore:
                 for statement in _TABLES:
                     connection.execute(statement)
             with suppress(FileExistsError):
-                self.path.hardlink_to(draft)
+                link_or_rename(str(draft), str(self.path))
         finally:
-            draft.unlink()
+            draft.unlink(missing_ok=True)
 
 
 def owner_of(context: ReadonlyContext | ToolContext) -> str:
@@ -343,17 +362,26 @@ def _restore(change: FileChange, deadline: Deadline) -> None:
     Raises:
         ToolError: It was changed by another program, or its old content wasn't kept, or can't be written.
     """
-    place, *parts = json.loads(change.place)
-    with opened_root(place) as root:
-        state = read_state(root, tuple(parts), follow=False)
+    with _opened(change) as (root, parts):
+        state = read_state(root, parts, follow=False)
         found = _digest(state.data, is_link=state.is_link)
         if found != change.old_digest:
             _check_unchanged(change, found)
             commit([Change(state, change.old, mode=change.mode, is_link=change.is_link)], deadline)
-        with suppress(OSError):  # others have put something into one
-            for depth in range(1, change.made + 1):
-                *above, folder = parts[:-depth]
-                os.rmdir(folder, dir_fd=root.directory(tuple(above)))
+
+
+def _remove_folder(change: FileChange) -> None:
+    """Removes a folder, if it is there and empty."""
+    with suppress(OSError, ToolError), _opened(change) as (root, parts):
+        os.rmdir(parts[-1], dir_fd=root.directory(parts[:-1]))
+
+
+@contextmanager
+def _opened(change: FileChange) -> Generator[tuple[OpenRoot, Parts]]:
+    """The root of a change, open, and the parts of its path below it; raises `ToolError` if it can't be opened."""
+    top = json.loads(change.root)
+    with opened_root(top) as root:
+        yield root, tuple(json.loads(change.place).removeprefix(top).strip("/").split("/"))
 
 
 def _check_unchanged(change: FileChange, found: str | None) -> None:

@@ -55,7 +55,7 @@ class FileState:
         stamp: Its stamp; `None`: there is no file.
         is_link: Whether it is a link.
         mode: Its permissions; `None`: there is no file, or it is a link.
-        missing: How many of the folders above it are missing, too.
+        missing: The folders above it that are missing, too, outermost first.
     """
 
     root: OpenRoot
@@ -64,7 +64,7 @@ class FileState:
     stamp: Stamp | None = None
     is_link: bool = False
     mode: int | None = None
-    missing: int = 0
+    missing: Sequence[FileState] = ()
 
     @property
     def name(self) -> str:
@@ -122,13 +122,14 @@ def read_state(root: OpenRoot, parts: Parts, *, follow: bool = True) -> FileStat
         return FileState(root, parts, file.read(MAX_EDITED + 1), stamp_of(status), mode=mode)
 
 
-def _missing_folders(root: OpenRoot, parts: Parts) -> int:
-    for depth in range(1, len(parts)):
+def _missing_folders(root: OpenRoot, parts: Parts) -> Sequence[FileState]:
+    folders = [FileState(root, parts[:depth]) for depth in range(1, len(parts))]
+    for place, folder in enumerate(folders):
         try:
-            root.directory(parts[:depth])
+            root.directory(folder.parts)
         except OSError:
-            return len(parts) - depth
-    return 0
+            return folders[place:]
+    return ()
 
 
 @frozen
@@ -139,7 +140,7 @@ class Change:
         before: The file as it was read.
         data: Its new bytes; `None`: it is removed.
         like: For a moved file, the one whose mode and attributes the new one gets.
-        mode: The permissions of a new file; `None` leaves them to the system.
+        mode: Its new permissions; `None`: those of the file that it replaces, or what the system gives.
         is_link: Whether it becomes a link; then `data` is its target.
     """
 
@@ -215,7 +216,7 @@ class _Slot:
         with os.fdopen(fd, "wb") as file:
             if like is not None:
                 _copy_rights(like, fd)
-            elif self.change.mode is not None:
+            if self.change.mode is not None:
                 os.fchmod(fd, self.change.mode & 0o777)
             file.write(data)
             file.flush()
@@ -245,7 +246,7 @@ class _Slot:
         if self.change.data is None:
             os.unlink(self.name, dir_fd=self.folder)
         elif self.change.before.stamp is None:
-            _link_or_rename(self.new, self.name, self.folder)
+            link_or_rename(self.new, self.name, self.folder)
         else:
             os.replace(self.new, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
 
@@ -308,8 +309,8 @@ def _copy_rights(like: FileState, fd: int) -> None:
                 os.setxattr(fd, attribute, os.getxattr(old, attribute))
 
 
-def _link_or_rename(source: str, target: str, folder: int) -> None:
-    """Gives a staged file its name, if no file has it."""
+def link_or_rename(source: str, target: str, folder: int | None = None) -> None:
+    """Gives a staged file its name, if no file has it: by a hard link, or by renaming it where there are none."""
     try:
         os.link(source, target, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except OSError as error:
