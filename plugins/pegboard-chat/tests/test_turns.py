@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import threading
 
 import pytest
 
@@ -14,6 +17,8 @@ from pegboard_chat import turns
 from pegboard_chat.conversation import Conversation, read_conversation
 from pegboard_chat.interactive import InteractiveChat
 from pegboard_chat.renderer import ChatRenderer
+from pegboard_files import turns as store
+from pegboard_files.root import Deadline
 
 WRITE = ToolCall("write_file", {"path": "a", "content": "A\n"}, "c1")
 
@@ -138,6 +143,24 @@ def test_many_files_and_those_without_a_diff_are_listed_shortly(talk, top, monke
     err = talk([ToolCall("apply_patch", {"input": patch}, "c1"), "Done."], "Go", "/diff", "/undo")
     assert "l1 (deleted): it was a link\nand 1 more\n" in err
     assert "restored l1\nand 1 more\n2 files restored" in err
+
+
+def test_an_interrupt_stops_an_undo_and_the_conversation_goes_on(talk, top, monkeypatch):
+    """The file at hand is restored whole; another undo continues."""
+    commit, stop, stopped = store.commit, Deadline.stop, threading.Event()
+
+    def interrupt(changes, deadline):
+        if not stopped.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+        assert stopped.wait(60)
+        return commit(changes, deadline)
+
+    monkeypatch.setattr(store, "commit", interrupt)
+    monkeypatch.setattr(Deadline, "stop", lambda deadline: (stop(deadline), stopped.set()))
+    talk([WRITE, ToolCall("write_file", {"path": "b", "content": "b\n"}, "c2"), "Done."], "Go")
+    err = talk([], "/undo", "/undo")
+    assert "a was left as it is: the undo was stopped before; it can be repeated.\n1 file restored, 1 left" in err
+    assert err.endswith("restored a\n1 file restored, 0 left as they are\n")
 
 
 def test_without_the_package_it_is_named(talk, monkeypatch):

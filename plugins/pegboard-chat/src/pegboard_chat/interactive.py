@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,7 +28,7 @@ from pegboard.cli import (
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import user_folder
 from pegboard_chat.conversation import Conversation, read_conversation, report_end
-from pegboard_chat.turns import diff_text, undo_turn
+from pegboard_chat.turns import diff_text, run_for_turn, undo_turn
 
 if TYPE_CHECKING:
     from pegboard import ApprovalRequest, ResolvedTools, ToolContext, TurnOutcome
@@ -210,12 +209,12 @@ class InteractiveChat:
 
     async def show_diff(self, rest: str) -> None:
         """Shows what a turn has changed in files."""
-        text = await asyncio.to_thread(diff_text, self.conversation.context, rest)
+        text = await run_for_turn(diff_text, self.conversation.context, rest)
         write_note(text, is_visible=True)
 
     async def undo(self, rest: str) -> None:
         """Makes files as they were before a turn, and lets the model know."""
-        text, model_note = await asyncio.to_thread(undo_turn, self.conversation.context, rest)
+        text, model_note = await run_for_turn(undo_turn, self.conversation.context, rest)
         write_note(text, is_visible=True)
         if model_note:
             self.conversation.tell(model_note)

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
+from pegboard.cli import handle_interrupts
 from pegboard.json import count_text
 from pegboard.text import visible
 
 if TYPE_CHECKING:
     from pegboard import ReadonlyContext
+    from pegboard_files.root import Deadline
     from pegboard_files.turns import TurnOfSession, TurnStore
 
-SECONDS: Final = 60.0
+T = TypeVar("T")
+SECONDS: Final = 600.0
 MOST_NAMED: Final = 50  # files that are listed
 _WHERE: Final = "Only the file tools' changes are known; a conversation continues with: registry chat --history FILE"
 
 
-def diff_text(context: ReadonlyContext, number: str) -> str:
-    """The net diff of a turn, and its files without one; safe to print.
+async def run_for_turn(work: Callable[[ReadonlyContext, str, Deadline], T], context: ReadonlyContext, number: str) -> T:
+    """What `diff_text` or `undo_turn` returns; it runs in a thread, and stops early at Ctrl-C.
 
     Args:
+        work: One of the two.
         context: The user and session.
         number: Which turn that has changed files: `"1"` or `""` is the last, `"2"` the one before.
 
@@ -31,29 +37,35 @@ def diff_text(context: ReadonlyContext, number: str) -> str:
         click.ClickException: There is no such turn, or pegboard-files isn't installed.
         ToolError: The changes can't be read.
     """
-    store, turn = _find(context, number)
+    if find_spec("pegboard_files") is None:
+        raise click.ClickException("this needs the file tools of pegboard-files: pip install pegboard-files")
     from pegboard_files.root import Deadline
+
+    deadline = Deadline(SECONDS)
+    with handle_interrupts(deadline.stop):
+        return await asyncio.to_thread(work, context, number, deadline)
+
+
+def diff_text(context: ReadonlyContext, number: str, deadline: Deadline) -> str:
+    """The net diff of a turn, and its files without one; safe to print."""
+    store, turn = _find(context, number)
     from pegboard_files.turn_diff import diff_of_turn
 
-    found = diff_of_turn(store, turn, Deadline(SECONDS))
+    found = diff_of_turn(store, turn, deadline)
     noted = [f"{each.path} ({each.change}): {each.note}" for each in found.files if each.note is not None]
     lines = f"+{found.additions:,} -{found.deletions:,} lines"
     end = f"{count_text(found.changed, 'file')} changed, {lines}. {found.note}"
     return visible("\n".join([found.diff.removesuffix("\n"), *_cut(noted), end]).strip(), newlines=True)
 
 
-def undo_turn(context: ReadonlyContext, number: str) -> tuple[str, str]:
+def undo_turn(context: ReadonlyContext, number: str, deadline: Deadline) -> tuple[str, str]:
     """Undoes a turn.
-
-    Arguments and exceptions as of `diff_text`.
 
     Returns:
         Which files are as they were before it, and why others aren't, safe to print; and what the model has to know.
     """
     store, turn = _find(context, number)
-    from pegboard_files.root import Deadline
-
-    undone = store.undo(turn, Deadline(SECONDS))
+    undone = store.undo(turn, deadline)
     left = [f"{name} was left as it is: {why}" for name, why in undone.refused.items()]
     end = f"{count_text(len(undone.restored), 'file')} restored, {len(left):,} left as they are"
     done = [f"restored {name}" for name in undone.restored]
@@ -61,8 +73,6 @@ def undo_turn(context: ReadonlyContext, number: str) -> tuple[str, str]:
 
 
 def _find(context: ReadonlyContext, number: str) -> tuple[TurnStore, TurnOfSession]:
-    if find_spec("pegboard_files") is None:
-        raise click.ClickException("this needs the file tools of pegboard-files: pip install pegboard-files")
     from pegboard_files.turns import TurnStore
 
     if number and not re.fullmatch("[1-9][0-9]{0,8}", number):

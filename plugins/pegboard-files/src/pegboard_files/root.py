@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeAlias, TypeVar
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, field
 
 from pegboard import ToolContext, ToolError
 from pegboard.errors import suggest
@@ -30,9 +30,9 @@ _CHECKED: Final = 1_000
 T = TypeVar("T")
 
 
-@frozen
+@define(eq=False)
 class Deadline:
-    """A time limit after which work stops with the results so far; work also stops if its call is cancelled.
+    """A time limit after which work stops with the results so far; it also stops if its call is cancelled, or at once.
 
     Attributes:
         seconds: The limit, from the creation of this object.
@@ -52,6 +52,10 @@ class Deadline:
     def within(self, seconds: float) -> Deadline:
         """An earlier deadline, for a part of the work: at most half of the time that is left."""
         return Deadline(min(seconds, (self._end - time.monotonic()) / 2), self.call)
+
+    def stop(self) -> None:
+        """Stops the work now."""
+        self._end = 0.0
 
     @property
     def passed(self) -> bool:

@@ -35,6 +35,9 @@ _NAMES_ONLY: Final = 200
 _MOST_MISSED: Final = 1_000
 """Turns that are remembered for a change that couldn't be recorded."""
 
+_FILE_SECONDS: Final = 10.0
+"""How long the undo of one file may wait for other writers."""
+
 DISTURBED: Final = "during the turn it was also changed by another program, or in a way that couldn't be recorded"
 
 _TABLES: Final = (
@@ -217,6 +220,10 @@ class TurnStore:
         Folders that the turn has made are removed if they are empty. What could be undone is forgotten; the rest stays,
         for another attempt.
 
+        Args:
+            turn: The turn.
+            deadline: When to stop; further files stay as they are.
+
         Raises:
             ToolError: The store can't be read.
         """
@@ -230,7 +237,7 @@ class TurnStore:
                 refused[change.name] = "the undo was stopped before; it can be repeated."
             else:
                 try:
-                    _restore(change, deadline)
+                    _restore(change)
                     restored.append(change.name)
                     done.append(change.place)
                 except ToolError as error:
@@ -356,7 +363,7 @@ def _unusable(error: Exception) -> ToolError:
     return ToolError(f"The changes of earlier turns can't be read: {error}.")
 
 
-def _restore(change: FileChange, deadline: Deadline) -> None:
+def _restore(change: FileChange) -> None:
     """Makes one file as it was before the turn; it may be so already, as after an undo that was killed.
 
     Raises:
@@ -367,7 +374,7 @@ def _restore(change: FileChange, deadline: Deadline) -> None:
         found = _digest(state.data, is_link=state.is_link)
         if found != change.old_digest:
             _check_unchanged(change, found)
-            commit([Change(state, change.old, mode=change.mode, is_link=change.is_link)], deadline)
+            commit([Change(state, change.old, mode=change.mode, is_link=change.is_link)], Deadline(_FILE_SECONDS))
 
 
 def _remove_folder(change: FileChange) -> None:
