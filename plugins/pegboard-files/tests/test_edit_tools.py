@@ -288,15 +288,15 @@ async def test_a_link_that_is_turned_once_the_call_runs_is_not_followed(top, wri
     """Neither to a path without a rule nor to one that wasn't approved."""
     write({"src/a": "old\n", "src/c": "old\n", "other/a": "old\n"})
     (top / "src" / "link").symlink_to("../src")
-    opened_roots = edit_tools.opened_roots
+    own = edit_tools.open_roots
 
     def turned(settings, work_dir, *rules):
         if rules:  # the call, not a preview
             (top / "src" / "link").unlink()
             (top / "src" / "link").symlink_to("../other")
-        return opened_roots(settings, work_dir, *rules)
+        return own(settings, work_dir, *rules)
 
-    monkeypatch.setattr(edit_tools, "opened_roots", turned)
+    monkeypatch.setattr(edit_tools, "open_roots", turned)
     path = "src/link/a"
     arguments = {
         "edit_file": {**EDIT, "path": path},

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import ToolError
-from pegboard_files.patterns import Globs, compiled, globs, names_hidden, rules_of, translated, with_literal_brackets
+from pegboard_files.patterns import (
+    Globs,
+    compile_rules,
+    globs,
+    names_hidden,
+    rules_of,
+    translate,
+    with_literal_brackets,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,12 +50,12 @@ from pegboard_files.patterns import Globs, compiled, globs, names_hidden, rules_
     ],
 )
 def test_the_last_line_that_matches_an_entry_decides(lines, path, verdict):
-    assert compiled(lines).verdict(path) is verdict
+    assert compile_rules(lines).verdict(path) is verdict
 
 
 def test_later_lines_win_over_more_lines_than_one_set_holds():
     lines = [f"*.ext{n}" for n in range(1_200)]
-    rules = compiled([*lines, "!a.ext3"])
+    rules = compile_rules([*lines, "!a.ext3"])
     assert len(rules.sets) == 3
     assert rules.verdict("b.ext3") is True
     assert rules.verdict("a.ext3") is False
@@ -61,25 +69,25 @@ def test_a_byte_order_mark_is_not_part_of_the_first_line():
 
 def test_hostile_lines_cost_no_more_than_others():
     """A backtracking engine would never finish."""
-    rules = compiled(["*a" * stars + "*b" for stars in range(1, 60)])
+    rules = compile_rules(["*a" * stars + "*b" for stars in range(1, 60)])
     assert rules.verdict("a" * 250) is None
     assert rules.verdict("a" * 249 + "b") is True
 
 
 def test_a_line_that_the_engine_refuses_is_passed_over():
     line = "[z-a]" + "?" * 10
-    assert compiled([line, "*.log"]).verdict("a.log") is True
+    assert compile_rules([line, "*.log"]).verdict("a.log") is True
 
 
 @given(st.lists(st.one_of(st.text(), st.text(st.sampled_from("*?[]!\\/ab-^{},.#"))), max_size=5), st.text())
 def test_any_lines_are_compiled(lines, path):
     """Property: an ignore file may hold anything; invalid lines are skipped."""
-    assert compiled(lines).verdict(path.encode(errors="replace").decode()) in (True, False, None)
+    assert compile_rules(lines).verdict(path.encode(errors="replace").decode()) in (True, False, None)
 
 
 @pytest.mark.parametrize("line", ["", "#x", "!", "/", "\\"])
 def test_a_line_that_says_nothing_is_none(line):
-    assert translated(line) is None
+    assert translate(line) is None
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from pegboard import ToolError
 from pegboard.text import printable
 from pegboard_files import root as module
-from pegboard_files.root import MAX_LINKS, opened_root, resolve, shown_path
+from pegboard_files.root import MAX_LINKS, open_root, path_label, resolve
 
 
 def test_the_root_is_a_dot():
-    assert shown_path(()) == "."
-    assert shown_path(("a", "b\tc")) == "a/b\\tc"
+    assert path_label(()) == "."
+    assert path_label(("a", "b\tc")) == "a/b\\tc"
 
 
 @pytest.fixture
 def opened(top):
-    with opened_root(str(top)) as root:
+    with open_root(str(top)) as root:
         yield root
 
 
@@ -57,7 +57,7 @@ def test_an_absolute_path_below_the_root_is_taken(top, write, opened):
 def test_an_absolute_path_by_way_of_a_link_to_the_root_is_taken(tmp_path, top, write):
     write({"a.txt": "x"})
     (tmp_path / "alias").symlink_to(top)
-    with opened_root(str(tmp_path / "alias")) as root:
+    with open_root(str(tmp_path / "alias")) as root:
         assert resolve(root, f"{tmp_path}/alias/a.txt") == ("a.txt",)
         assert resolve(root, f"{top}/a.txt") == ("a.txt",)
 
@@ -200,7 +200,7 @@ def test_a_link_swapped_in_at_any_moment_never_gives_the_secret(tmp_path, top, w
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module.os, "open", swapping(real_open))
             patch.setattr(module.os, "stat", swapping(real_stat))
-            with opened_root(str(top)) as root:
+            with open_root(str(top)) as root:
                 try:
                     got = content(root, "sub/a.txt")
                 except (ToolError, OSError):
@@ -226,7 +226,7 @@ def test_whatever_path_is_asked_for_it_stays_below_the_root(tmp_path, top, compo
         (top / "a" / "abs").symlink_to(top)
         (top / "loop").symlink_to("loop")
     asked = "/".join([str(top)] * absolute + components)
-    with opened_root(str(top)) as root:
+    with open_root(str(top)) as root:
         try:
             parts = resolve(root, asked)
         except ToolError:
@@ -284,7 +284,7 @@ def test_pipes_sockets_and_devices_are_never_opened(top, opened, monkeypatch):
     for name in ("pipe", "socket"):
         with pytest.raises(ToolError, match="not a regular file"):
             opened.open_file((name,))
-    with opened_root("/dev") as devices, pytest.raises(ToolError, match="not a regular file"):
+    with open_root("/dev") as devices, pytest.raises(ToolError, match="not a regular file"):
         devices.open_file(("null",))
 
 
@@ -388,23 +388,23 @@ def test_a_directory_with_too_many_entries_is_refused(write, opened, monkeypatch
 def test_the_root_is_the_working_directory_of_the_moment(top, write, monkeypatch):
     write({"a.txt": "1", "sub/a.txt": "2"})
     monkeypatch.chdir(top)
-    with opened_root(None) as opened:
+    with open_root(None) as opened:
         assert content(opened, "a.txt") == b"1"
     monkeypatch.chdir(top / "sub")
-    with opened_root(None) as opened:
+    with open_root(None) as opened:
         assert content(opened, "a.txt") == b"2"
 
 
 def test_a_tilde_in_the_setting_is_the_home(home):
     (home / "work").mkdir()
     (home / "work" / "a.txt").write_text("x")
-    with opened_root("~/work") as opened:
+    with open_root("~/work") as opened:
         assert content(opened, "a.txt") == b"x"
 
 
 @pytest.mark.parametrize("setting", ["/nowhere/at/all", "~nobody-of-this-name/x"])
 def test_a_missing_root_is_reported_without_its_path(setting):
-    with pytest.raises(ToolError, match="setting 'root'") as caught, opened_root(setting):
+    with pytest.raises(ToolError, match="setting 'root'") as caught, open_root(setting):
         pass
     assert setting not in caught.value.text
 
@@ -417,7 +417,7 @@ def test_no_descriptor_is_left_open(top, write):
     write({"a/b/c/d.txt": "x"})
     before = open_descriptors()
     for _ in range(3):
-        with opened_root(str(top)) as root:
+        with open_root(str(top)) as root:
             content(root, "a/b/c/d.txt")
             root.children(("a", "b"))
             with pytest.raises(ToolError):

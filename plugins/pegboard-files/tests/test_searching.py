@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard import ToolError
 from pegboard_files import searching as match, text as blocks
-from pegboard_files.root import Deadline, opened_root
+from pegboard_files.root import Deadline, open_root
 from pegboard_files.searching import MAX_TEXT, Search, line_pattern, lines_in
 from pegboard_files.text import MAX_LINE, BinaryFileError
 from pegboard_files.tools import FileTools, Settings
@@ -283,7 +283,7 @@ DATA = st.lists(
 def test_a_file_that_a_walk_met_is_searched_as_one_that_was_named(top, data, pattern, mode):
     """Property: whether it is read at once, or block by block."""
     (top / "a").write_bytes(data)
-    with opened_root(str(top)) as root:
+    with open_root(str(top)) as root:
         compiled, deadline = line_pattern(pattern, literal=False, case="sensitive"), Deadline(60)
         met, named = (Search(root, compiled, mode, 100, 1, deadline) for _ in "12")
         met.run([("a",)])

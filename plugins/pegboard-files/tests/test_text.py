@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from pegboard import ToolError
 from pegboard_files import text as module
 from pegboard_files.root import Deadline
-from pegboard_files.text import KEPT_BYTES, MAX_COLUMNS, SNIFFED_BYTES, BinaryFileError, described, lines_of, text_of
+from pegboard_files.text import KEPT_BYTES, MAX_COLUMNS, SNIFFED_BYTES, BinaryFileError, describe, lines_of, text_of
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_too_much_utf16_counts_as_binary(monkeypatch):
 def test_a_binary_file_is_described_by_type_and_size(tmp_path):
     (tmp_path / "x").write_bytes(b"\0" * 1_234)
     with (tmp_path / "x").open("rb") as file:
-        assert described(file, "a.png") == "image/png, 1,234 bytes"
-        assert described(file, "a.txt") == "unknown type, 1,234 bytes"
-        assert described(file, "a.unknown-ending") == "unknown type, 1,234 bytes"
+        assert describe(file, "a.png") == "image/png, 1,234 bytes"
+        assert describe(file, "a.txt") == "unknown type, 1,234 bytes"
+        assert describe(file, "a.unknown-ending") == "unknown type, 1,234 bytes"
 
 
 def read(data: bytes) -> list[module.Line]:

@@ -16,7 +16,7 @@ import pegboard_files
 from pegboard import Permissions, ReadonlyContext, Rule, Tool, ToolCall, ToolContext, ToolError, ToolRegistry, run_turn
 from pegboard.testing import ScriptedModel
 from pegboard_files import turn_diff
-from pegboard_files.root import Deadline, OpenRoot, opened_root
+from pegboard_files.root import Deadline, OpenRoot, open_root
 from pegboard_files.turn_diff import MAX_LISTED, MAX_TURN_DIFF, diff_of_turn
 from pegboard_files.turns import TurnStore, Undone
 from pegboard_files.writing import Change, FileState
@@ -403,7 +403,7 @@ def test_a_report_is_small_enough_as_json_whatever_the_files_hold(turn, write, l
 
 def test_very_long_paths_are_listed_in_part(top):
     call, store = ToolContext(request=ReadonlyContext(user="ann", session="s", invocation="t")), TurnStore()
-    with opened_root(str(top)) as root:
+    with open_root(str(top)) as root:
         names = [f"{number:03}{'/x' * 500}" for number in range(500)]
         store.record(call, [Change(FileState(root, tuple(name.split("/"))), b"x\n") for name in names])
     found = diff_of_turn(store, store.find(ANN, "t"), Deadline(0))
@@ -482,7 +482,7 @@ def test_a_file_whose_first_change_was_not_recorded_is_not_undone(turn, write, t
 def test_a_turn_of_ten_thousand_files(top):
     """One record for all: a call costs as much as in a small turn."""
     call, store = ToolContext(request=ReadonlyContext(user="ann", session="s", invocation="t")), TurnStore()
-    with opened_root(str(top)) as root:
+    with open_root(str(top)) as root:
         store.record(call, [Change(FileState(root, (f"{number}.txt",)), b"x\n") for number in range(10_000)])
     turn = store.find(ANN, "t")
     found = diff_of_turn(store, turn, Deadline(0))

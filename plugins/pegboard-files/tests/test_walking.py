@@ -13,19 +13,19 @@ from hypothesis import given, strategies as st
 from pegboard import ToolError
 from pegboard_files import walking
 from pegboard_files.patterns import globs
-from pegboard_files.root import Deadline, OpenRoot, opened_root, resolve, shown_path
+from pegboard_files.root import Deadline, OpenRoot, open_root, path_label, resolve
 from pegboard_files.tools import FileTools, Settings
 from pegboard_files.walking import MAX_IGNORE_BYTES, MAX_IGNORE_LINES, Walk, size_of
 
 
 @pytest.fixture
 def root(top):
-    with opened_root(str(top)) as opened:
+    with open_root(str(top)) as opened:
         yield opened
 
 
 def paths_of(walk: Walk, start=(), **options) -> list[str]:
-    return [shown_path((*folder, name)) for _, folder, name, _ in walk.entries(start, **options)]
+    return [path_label((*folder, name)) for _, folder, name, _ in walk.entries(start, **options)]
 
 
 def test_names_come_in_byte_order_and_directories_where_their_name_stands(write, root):
@@ -118,10 +118,10 @@ def test_a_directory_that_becomes_a_link_during_the_walk_is_not_entered(tmp_path
 
 def walked(top: Path, start: str = ".", **flags) -> list[str]:
     """The files of a walk."""
-    with opened_root(str(top)) as root:
+    with open_root(str(top)) as root:
         walk = Walk(root, Deadline(60), **flags)
         entries = walk.entries(resolve(root, start))
-        return [shown_path((*folder, name)) for _, folder, name, kind in entries if kind == "file"]
+        return [path_label((*folder, name)) for _, folder, name, kind in entries if kind == "file"]
 
 
 @pytest.fixture(scope="session")
@@ -512,5 +512,5 @@ def test_a_glob_that_takes_too_long_says_that_it_is_not_all(top, write):
 def test_a_file_that_was_removed_or_replaced_has_no_size(top, write):
     write({"a": ""})
     (top / "d").mkdir()
-    with opened_root(str(top)) as root:
+    with open_root(str(top)) as root:
         assert [size_of(root, (name,), "file") for name in ("gone", "d", "a")] == [None, None, 0]

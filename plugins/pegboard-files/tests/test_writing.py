@@ -16,13 +16,13 @@ import pytest
 
 from pegboard import ToolError
 from pegboard_files import writing
-from pegboard_files.root import Deadline, opened_root, resolve
+from pegboard_files.root import Deadline, open_root, resolve
 from pegboard_files.writing import MAX_EDITED, Change, SeenFiles, commit, read_state
 
 
 @pytest.fixture
 def opened(top):
-    with opened_root(str(top)) as root:
+    with open_root(str(top)) as root:
         yield root
 
 
@@ -238,7 +238,7 @@ def test_a_swap_at_any_moment_never_writes_outside(tmp_path, top, write):
 
             return run
 
-        with pytest.MonkeyPatch.context() as patch, opened_root(str(top)) as root:
+        with pytest.MonkeyPatch.context() as patch, open_root(str(top)) as root:
             for name, real in reals.items():
                 patch.setattr(writing.os, name, swapping(real))
             with contextlib.suppress(ToolError, OSError):
@@ -366,7 +366,7 @@ def test_concurrent_writers_lose_no_change(top, write):
     def add(number: int) -> None:
         line = f"{number}\n".encode()
         while True:
-            with opened_root(str(top)) as root:
+            with open_root(str(top)) as root:
                 states = [read_state(root, (name,)) for name in ("a", "b")]
                 try:
                     commit([Change(state, state.data + line) for state in states], Deadline(30))
@@ -412,7 +412,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from pegboard_files import writing
-from pegboard_files.root import Deadline, opened_root, resolve
+from pegboard_files.root import Deadline, open_root, resolve
 from pegboard_files.writing import Change, commit, read_state, recover
 
 top = Path(sys.argv[1])
@@ -431,7 +431,7 @@ def dying(real, moment, calls):
 
 def change_all(moment):
     calls = []
-    with opened_root(str(top)) as root:
+    with open_root(str(top)) as root:
         changes = [Change(read_state(root, resolve(root, name, create=True)), data) for name, data in wanted.items()]
         for name in ("open", "fsync", "replace", "link", "unlink", "stat", "fchmod"):
             setattr(writing.os, name, dying(getattr(os, name), moment, calls))

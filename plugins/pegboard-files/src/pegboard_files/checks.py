@@ -18,7 +18,7 @@ from pegboard.errors import operator_log
 from pegboard.text import visible
 from pegboard_files.editing import EditedText, diff_of
 from pegboard_files.patterns import Globs, globs
-from pegboard_files.root import Deadline, shown_path
+from pegboard_files.root import Deadline, path_label
 from pegboard_files.text import BinaryFileError
 from pegboard_files.writing import Change, FileState, Stamp, read_state, stamp_of
 
@@ -157,7 +157,7 @@ class Checks:
         for change, stamp in zip(changes, stamps, strict=True):
             if change.data is None:
                 continue
-            path = shown_path(change.before.parts)
+            path = path_label(change.before.parts)
             commands = {tuple(each.command.command): each.command for each in self.checks if each.files.takes(path)}
             if commands:
                 checked.append(checking.check(list(commands.values()), change, change.data, stamp))
@@ -182,7 +182,7 @@ def _commands(given: object) -> Iterator[Sequence[Any]]:
         yield tuple(each)
 
 
-def _decoded(output: bytes) -> str:
+def _decode(output: bytes) -> str:
     return output.decode(errors="replace").replace("\r\n", "\n").strip("\n")
 
 
@@ -256,7 +256,7 @@ class _Checking:
             if isinstance(error, PermissionError):  # how to allow it is for the operator only
                 why = "the user hasn't allowed it, or a file that it names"
             return CheckRun(state.name, shown, problem=f"can't be run: {why}")
-        findings = visible("\n".join(filter(None, map(_decoded, (ran.stdout, ran.stderr)))), newlines=True)
+        findings = visible("\n".join(filter(None, map(_decode, (ran.stdout, ran.stderr)))), newlines=True)
         most = max(min(self.room, MOST_FINDINGS), 0)
         if len(findings) > most:
             findings = f"{findings[:most]}\n[cut: {len(findings) - most:,} more characters]".lstrip("\n")

@@ -131,7 +131,7 @@ def _page_text(page: PageObject, deadline: Deadline) -> str:
     """
 
     def check(*_: object) -> None:
-        if deadline.passed:
+        if deadline.is_over:
             raise _DeadlineError
 
     check()
@@ -175,7 +175,7 @@ def _cells(data: bytes) -> list[dict[str, Any]] | None:
     return [cell for cell in cast("list[Any]", cells) if _is_object(cell)] if isinstance(cells, list) else None
 
 
-def _joined(text: object) -> str:
+def _join_lines(text: object) -> str:
     """A text of a notebook, which may be stored as a list of its lines."""
     if isinstance(text, list):
         return "".join(part for part in cast("list[Any]", text) if isinstance(part, str))
@@ -184,9 +184,9 @@ def _joined(text: object) -> str:
 
 def _cell_lines(number: int, cell: dict[str, Any]) -> Iterator[str]:
     yield f"[Cell {number}, {str(cell.get('cell_type', 'unknown'))[:20]}]"
-    yield from _joined(cell.get("source")).split("\n")
+    yield from _join_lines(cell.get("source")).split("\n")
     for output in _outputs(cell):
-        text = _joined(output.get("text")) or _joined(_data(output).get("text/plain"))
+        text = _join_lines(output.get("text")) or _join_lines(_data(output).get("text/plain"))
         if output.get("output_type") == "error":
             text = f"{output.get('ename')}: {output.get('evalue')}"
         if text:
@@ -209,7 +209,7 @@ def _images(cells: Iterable[dict[str, Any]]) -> Iterator[ImageContent]:
         for output in _outputs(cell):
             for mime_type in ("image/png", "image/jpeg"):
                 try:
-                    data = base64.b64decode(_joined(_data(output).get(mime_type)))
+                    data = base64.b64decode(_join_lines(_data(output).get(mime_type)))
                 except (binascii.Error, ValueError):
                     continue
                 if image_type(data[:_HEAD]) == mime_type and len(data) <= MAX_IMAGE:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final
@@ -29,7 +28,7 @@ from pegboard.approval import MOST_DETAILS
 from pegboard_files.checks import Checks, as_metadata, as_text
 from pegboard_files.editing import MAX_EDITED, Diff, EditedText, diff_of, line_list, replace_text
 from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, read_patch
-from pegboard_files.root import Deadline, Roots, opened_roots, resolve, root_place
+from pegboard_files.root import Deadline, Roots, open_roots, resolve, root_place
 from pegboard_files.text import BinaryFileError
 from pegboard_files.tools import PathText, Settings
 from pegboard_files.turns import TurnStore
@@ -121,7 +120,7 @@ class EditTools:
     def _preview(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Preview:
         """Preview for the approval: the diff, or its length; for a call that would fail, the error."""
         try:
-            with opened_roots(self.settings.roots, context.work_dir) as roots:
+            with open_roots(self.settings.roots, context.work_dir) as roots:
                 deadline = Deadline(self.settings.time_limit)
                 planned = self._plan(arguments, roots, session_of(context), deadline, read_first=False)
         except ToolError as error:
@@ -258,7 +257,7 @@ class EditTools:
 
     def _run(self, arguments: Mapping[str, Any], call: ToolContext | None) -> ToolResult:
         call = call or ToolContext()
-        with self._opened(call) as roots:
+        with open_roots(self.settings.roots, call.work_dir, call) as roots:
             deadline = Deadline.of(self.settings.time_limit, call)
             planned = self._plan(arguments, roots, session_of(call), deadline, read_first=self.settings.read_first)
             stamps = commit(planned.changes, deadline)
@@ -274,19 +273,13 @@ class EditTools:
         metadata = {"diff": cut, **planned.counts, **as_metadata(checked)}
         return ToolResult("\n".join(filter(None, (planned.text, as_text(checked)))), metadata=metadata)
 
-    @contextmanager
-    def _opened(self, call: ToolContext) -> Generator[Roots]:
-        """The roots, open for one call, limited by the rules for reading and editing."""
-        with opened_roots(self.settings.roots, call.work_dir, call) as roots:
-            yield roots
-
     def _plan(
         self, arguments: Mapping[str, Any], roots: Roots, session: object, deadline: Deadline, *, read_first: bool
     ) -> Planned:
         """Plans a call with these arguments; changes nothing."""
         if "input" in arguments:
             run = PatchRun(roots, partial(self.seen.check, session), deadline)
-            return run.planned(read_patch(arguments["input"]))
+            return run.plan(read_patch(arguments["input"]))
         path, content = arguments["path"], arguments.get("content")
         root = roots.of(path)
         state = read_state(root, resolve(root, path, create=content is not None))
@@ -382,7 +375,7 @@ def plan_edit(state: FileState, edits: Sequence[Edit], deadline: Deadline) -> Pl
         except ToolError as error:
             if len(edits) == 1:
                 raise
-            raise _nothing_changed(f"Edit {number} of {len(edits)}: {error.text}") from None
+            raise _no_change(f"Edit {number} of {len(edits)}: {error.text}") from None
         text = evolve(text, text=done.text)
         lines += done.lines
     data = before.bytes_of(text.text, state.name)
@@ -429,7 +422,7 @@ class PatchRun:
     deadline: Deadline
     _files: dict[str, _PatchedFile] = field(init=False, factory=dict[str, _PatchedFile])
 
-    def planned(self, patch: Sequence[FilePatch]) -> Planned:
+    def plan(self, patch: Sequence[FilePatch]) -> Planned:
         """Plans the patch.
 
         Raises:
@@ -439,7 +432,7 @@ class PatchRun:
             for each in patch:
                 self._apply(each)
         except ToolError as error:
-            raise _nothing_changed(error.text) from None
+            raise _no_change(error.text) from None
         changed = [file for file in self._files.values() if file.is_changed]
         if not changed:
             raise ToolError("The patch changes nothing: the files already have this content.")
@@ -472,7 +465,7 @@ class PatchRun:
             raise ToolError(f"{file.before.name!r} already exists. Update it, or delete it first.")
         return file
 
-    def _existing_file(self, path: str, *, follow: bool = True) -> _PatchedFile:
+    def _find_file(self, path: str, *, follow: bool = True) -> _PatchedFile:
         file = self._file(path, follow=follow)
         if file.data is None:
             resolve(self.roots.of(path), path)  # raises for a missing file, with near misses
@@ -485,7 +478,7 @@ class PatchRun:
         if patch.kind == "add":
             self._absent(patch.path).data = patch.content.encode()
             return
-        file = self._existing_file(patch.path, follow=patch.kind != "delete")
+        file = self._find_file(patch.path, follow=patch.kind != "delete")
         if patch.move is not None and resolve(file.before.root, patch.path, follow=False) != file.before.parts:
             raise ToolError(
                 f"{patch.path!r} is a link to {file.before.name!r}, and links can't be moved. "
@@ -502,7 +495,7 @@ class PatchRun:
             file.data = None
 
 
-def _nothing_changed(text: str) -> ToolError:
+def _no_change(text: str) -> ToolError:
     """An error that says so; behind an excerpt of a file on a line of its own, or a model would copy it, too."""
     end = "\n" if "\n" in text else " "
     return ToolError(f"{text}{end}Nothing was changed.")

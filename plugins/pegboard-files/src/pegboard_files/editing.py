@@ -344,7 +344,7 @@ def near_miss(lines: Sequence[str], wanted: Sequence[str], deadline: Deadline) -
 def _squeeze(lines: Sequence[str], deadline: Deadline | None = None) -> Iterator[str]:
     """The lines until the deadline, with one space for blanks; very long ones as they are."""
     for number, line in enumerate(lines):
-        if deadline is not None and number % 1_000 == 0 and deadline.passed:
+        if deadline is not None and number % 1_000 == 0 and deadline.is_over:
             return
         yield line if len(line) > _LONGEST_SQUEEZED else " ".join(line.split())
 
@@ -366,7 +366,7 @@ def _most_similar(there: Sequence[str], wanted: Sequence[str], deadline: Deadlin
     matcher.set_seq2(looked_for)
     best, place = 0.0, None
     for number, line in enumerate(there):
-        if deadline.passed:
+        if deadline.is_over:
             break
         matcher.set_seq1(line := line[:_LONGEST_COMPARED].lower())
         if len(line) > len(looked_for) >= _SHORTEST_PART:  # a part of the line may be similar
@@ -473,7 +473,7 @@ def _matcher(old: list[str], new: list[str], deadline: Deadline) -> SequenceMatc
         def find_longest_match(
             self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
         ) -> Match:
-            return Match(alo, blo, 0) if deadline.passed else super().find_longest_match(alo, ahi, blo, bhi)
+            return Match(alo, blo, 0) if deadline.is_over else super().find_longest_match(alo, ahi, blo, bhi)
 
     class AnchoredMatcher(SequenceMatcher[str]):
         def get_matching_blocks(self) -> list[Match]:

@@ -301,14 +301,14 @@ class PatchedText:
         """
         for chunk in chunks:
             self._apply(chunk)
-        return self._joined()
+        return self._join()
 
     def _apply(self, chunk: Chunk) -> None:
         start, other = self._at, None
         for head in chunk.heads:
             found = self._places([head], start)
             if not found:
-                raise self._missing([head], start, "the line after '@@' wasn't found")
+                raise self._not_found([head], start, "the line after '@@' wasn't found")
             start, other = found[0] + 1, next((place + 1 for place in found[1:2]), None)
         if not chunk.old:
             if chunk.heads:
@@ -323,7 +323,9 @@ class PatchedText:
             chunk = evolve(chunk, rows=chunk.rows[:-1])
             found = self._places(chunk.old, start, at_end=chunk.at_end)
         if not found:
-            raise self._missing(chunk.old, start, "these lines weren't found" + (" at its end" if chunk.at_end else ""))
+            raise self._not_found(
+                chunk.old, start, "these lines weren't found" + (" at its end" if chunk.at_end else "")
+            )
         also = found[1:] if not chunk.heads else [each for each in found[1:] if other is not None and each >= other]
         if also and (not chunk.heads or other is None or found[0] < other):
             shown = ", ".join(str(place + 1) for place in found[:MAX_SHOWN])
@@ -365,7 +367,7 @@ class PatchedText:
         except ValueError:
             return
 
-    def _missing(self, wanted: Sequence[str], start: int, what: str) -> ToolError:
+    def _not_found(self, wanted: Sequence[str], start: int, what: str) -> ToolError:
         text = f"In {self.name!r}, {what}"
         if start and self._places(wanted, 0):
             text += f" after line {start}, only before it: changes must be in the order of the file"
@@ -388,7 +390,7 @@ class PatchedText:
                 if removed:
                     self.deadline.check(_LOOKING)
                     line = _with_typography(line, *removed.popleft())
-                new.append(_indented(line, indents) + ("\r" if near.endswith("\r") else ""))
+                new.append(_reindent(line, indents) + ("\r" if near.endswith("\r") else ""))
                 continue
             if kind == " ":
                 new.append(self._lines[at])
@@ -406,7 +408,7 @@ class PatchedText:
                 indents.setdefault(_indent(text), _indent(self._lines[number]))
         return indents if any(patch != file for patch, file in indents.items()) else {}
 
-    def _joined(self) -> str:
+    def _join(self) -> str:
         lines: list[str] = []
         at = 0
         for start, length, new in self._done:
@@ -448,7 +450,7 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _indented(line: str, indents: Mapping[str, str]) -> str:
+def _reindent(line: str, indents: Mapping[str, str]) -> str:
     """A line with the file's indentation in place of the longest one of the patch that it begins with.
 
     Where tabs stand for spaces, or the reverse, they do so in the rest of its indentation too.

@@ -60,9 +60,9 @@ class Rules:
         return None
 
 
-def compiled(lines: Iterable[str]) -> Rules:
+def compile_rules(lines: Iterable[str]) -> Rules:
     """Compiles lines to rules; empty lines and comments are skipped, as git does."""
-    known = [found for line in lines if (found := translated(line)) is not None]
+    known = [found for line in lines if (found := translate(line)) is not None]
     starts = range(0, len(known), _SET_SIZE)
     return Rules(tuple(_rule_set(known[start : start + _SET_SIZE]) for start in reversed(starts)))
 
@@ -70,10 +70,10 @@ def compiled(lines: Iterable[str]) -> Rules:
 @lru_cache(maxsize=64)
 def rules_of(text: str) -> Rules:
     """The rules of an ignore file's text; cached, since the next call reads the same files."""
-    return compiled(text.removeprefix("\ufeff").split("\n"))
+    return compile_rules(text.removeprefix("\ufeff").split("\n"))
 
 
-def translated(line: str) -> Line | None:
+def translate(line: str) -> Line | None:
     """A line as a regular expression for one entry, or `None` where it is blank, a comment or broken."""
     from pathspec.patterns.gitignore.base import GitIgnorePatternError
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
@@ -180,7 +180,7 @@ def names_hidden(pattern: str) -> bool:
 
 def _glob_rules(patterns: Sequence[str]) -> Rules | None:
     both = [each for pattern in patterns for each in dict.fromkeys((pattern, with_literal_brackets(pattern)))]
-    return compiled([line for pattern in both for line in _lines(pattern)]) if patterns else None
+    return compile_rules([line for pattern in both for line in _lines(pattern)]) if patterns else None
 
 
 def _lines(pattern: str) -> list[str]:
@@ -199,7 +199,7 @@ def _lines(pattern: str) -> list[str]:
         ) from None
     # A leading `!` or `#` has a meaning in ignore files; in a pattern it is literal.
     lines = [f"\\{line}" if line.startswith(("!", "#")) else line for line in lines]
-    if not lines or not all(map(translated, lines)):
+    if not lines or not all(map(translate, lines)):
         raise ToolError(
             f"{pattern!r} is not a valid pattern. Examples: '*.py', 'src/**/*.ts', '*.{{js,jsx}}'. "
             "Put a backslash before a literal '['."

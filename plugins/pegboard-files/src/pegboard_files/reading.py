@@ -9,7 +9,7 @@ from attrs import define, field
 
 from pegboard import ToolError
 from pegboard_files.root import Deadline
-from pegboard_files.text import MAX_COLUMNS, BinaryFileError, Line, Text, described, lines_of, text_of
+from pegboard_files.text import MAX_COLUMNS, BinaryFileError, Line, Text, describe, lines_of, text_of
 
 MAX_LINES: Final = 2_000
 MAX_BYTES: Final = 50 << 10
@@ -111,7 +111,7 @@ def read_text(file: BinaryIO, name: str, offset: int, limit: int, deadline: Dead
     try:
         text = text_of(file)
     except BinaryFileError:
-        what = described(file, name)
+        what = describe(file, name)
         raise ToolError(f"{name!r} is a binary file ({what}) and can't be shown.") from None
     return page_of(text, name, offset, limit, deadline)
 
@@ -168,6 +168,6 @@ def _count(file: BinaryIO, deadline: Deadline) -> int | None:
         count += block.count(b"\n")
         read += len(block)
         last = block[-1:]
-        if read > _COUNTED_BYTES or deadline.passed:
+        if read > _COUNTED_BYTES or deadline.is_over:
             return None
     return count + (last != b"\n")

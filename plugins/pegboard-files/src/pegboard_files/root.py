@@ -58,7 +58,7 @@ class Deadline:
         self._end = 0.0
 
     @property
-    def passed(self) -> bool:
+    def is_over(self) -> bool:
         """Whether it is time to stop."""
         return time.monotonic() >= self._end or (self.call is not None and self.call.cancelled)
 
@@ -68,7 +68,7 @@ class Deadline:
         Raises:
             ToolError: It has passed.
         """
-        if self.passed:
+        if self.is_over:
             raise ToolError(f"{doing} took longer than {self.seconds:.3g} seconds.")
 
     def iterate(self, items: Sequence[T], doing: str) -> Iterator[T]:
@@ -90,7 +90,7 @@ Parts: TypeAlias = tuple[str, ...]
 """A path below the root, component by component, links resolved; `()` is the root itself."""
 
 
-def shown_path(parts: Iterable[str]) -> str:
+def path_label(parts: Iterable[str]) -> str:
     """The path relative to the root, with `/`, each name `printable`; `"."` for the root.
 
     A name may hold anything but `/` and NUL: line ends that fake a second entry, terminal control sequences, bytes
@@ -211,9 +211,9 @@ class OpenRoot:
         """The absolute path of these parts."""
         return "/".join((self.places[0].rstrip("/"), *parts)) or "/"
 
-    def shown(self, parts: Parts) -> str:
+    def label(self, parts: Parts) -> str:
         """The path as shown to the model: relative to the root, or absolute."""
-        return printable(self.place(parts)) if self.is_absolute else shown_path(parts)
+        return printable(self.place(parts)) if self.is_absolute else path_label(parts)
 
     def pattern(self, written: str, start: Parts) -> str:
         """A pattern relative to a directory: the directory's absolute path is removed from its start."""
@@ -232,12 +232,12 @@ class OpenRoot:
 
     def check(self, parts: Parts) -> None:
         """Raises `ToolError` unless the rules let these parts be read."""
-        _check_allowed(self, parts, self.shown(parts))
+        _check_allowed(self, parts, self.label(parts))
 
     def check_edit(self, parts: Parts) -> None:
         """Raises `ToolError` unless the rules let these parts be changed."""
         if self.call is not None and not self.call.allows("edit", self.place(parts)):
-            raise denied(self.shown(parts))
+            raise denial(self.label(parts))
 
     def status(self, parts: Parts) -> os.stat_result:
         """The result of `lstat`.
@@ -264,7 +264,7 @@ class OpenRoot:
         finally:
             os.close(listed)
         if len(found) > MAX_CHILDREN:
-            raise ToolError(f"{self.shown(parts)!r} has more than {MAX_CHILDREN:,} entries, too many to list.")
+            raise ToolError(f"{self.label(parts)!r} has more than {MAX_CHILDREN:,} entries, too many to list.")
         if self.call is None or self.call.allows(_READ, None):
             return found
         names = set(self.call.allowed_names(_READ, self.place(parts), [name for name, _ in found]))
@@ -283,7 +283,7 @@ class OpenRoot:
         try:
             status = os.fstat(opened)
             if not stat.S_ISREG(status.st_mode):
-                _regular(self.shown(parts), status)
+                _regular(self.label(parts), status)
             if status.st_size > most:
                 return None
             data = os.read(opened, status.st_size + 1)  # a fixed, larger size costs more, in page faults
@@ -300,10 +300,10 @@ class OpenRoot:
         """
         self.check(parts)
         # Opening a device can have effects, so its type is checked first.
-        _regular(self.shown(parts), self.status(parts))
+        _regular(self.label(parts), self.status(parts))
         opened = os.open(parts[-1], _FILE, dir_fd=self.directory(parts[:-1]))
         try:
-            _regular(self.shown(parts), os.fstat(opened))
+            _regular(self.label(parts), os.fstat(opened))
         except ToolError:
             os.close(opened)
             raise
@@ -311,7 +311,7 @@ class OpenRoot:
 
 
 def root_place(setting: str | None, work_dir: str | None) -> Path:
-    """The absolute path of the root that `opened_root` opens."""
+    """The absolute path of the root that `open_root` opens."""
     return Path(work_dir or ".").absolute() / Path(setting or ".").expanduser()
 
 
@@ -342,25 +342,21 @@ class Roots:
         if other not in self._opened:
             self._opened[other] = None
             with suppress(ToolError):  # a missing one contains nothing
-                root = self._stack.enter_context(opened_root(other, None, self.main.call))
+                root = self._stack.enter_context(open_root(other, None, self.main.call))
                 root.is_absolute, self._opened[other] = True, root
         return self._opened[other]
 
 
 @contextmanager
-def opened_roots(
-    roots: Sequence[str], work_dir: str | None = None, call: ToolContext | None = None
-) -> Generator[Roots]:
-    """The roots, open for one call: the first is the main one; see `opened_root`."""
+def open_roots(roots: Sequence[str], work_dir: str | None = None, call: ToolContext | None = None) -> Generator[Roots]:
+    """The roots, open for one call: the first is the main one; see `open_root`."""
     with ExitStack() as stack:
-        main = stack.enter_context(opened_root(roots[0] if roots else None, work_dir, call))
+        main = stack.enter_context(open_root(roots[0] if roots else None, work_dir, call))
         yield Roots(main, roots[1:], stack)
 
 
 @contextmanager
-def opened_root(
-    setting: str | None, work_dir: str | None = None, call: ToolContext | None = None
-) -> Generator[OpenRoot]:
+def open_root(setting: str | None, work_dir: str | None = None, call: ToolContext | None = None) -> Generator[OpenRoot]:
     """One root, open for one call.
 
     Args:
@@ -455,7 +451,7 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False, follow: bool = 
     return tuple(done)
 
 
-def denied(asked: str) -> ToolError:
+def denial(asked: str) -> ToolError:
     """The error of every file tool for a path that the rules deny, whether or not it exists."""
     return ToolError(
         f"The permission rules deny access to {asked!r}. Continue without it, or tell the user what you need."
@@ -464,7 +460,7 @@ def denied(asked: str) -> ToolError:
 
 def _check_allowed(root: OpenRoot, parts: Parts, asked: str) -> None:
     if not root.is_allowed(parts):
-        raise denied(printable(asked))
+        raise denial(printable(asked))
 
 
 def _go_up(root: OpenRoot, done: list[str], asked: str) -> None:
@@ -530,7 +526,7 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
         try:
             found = os.stat(name, dir_fd=fd, follow_symlinks=False)
         except FileNotFoundError:
-            name = _by_shown_name(root, parent, part, asked)
+            name = _find_by_label(root, parent, part, asked)
             found = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if not stat.S_ISDIR(found.st_mode):
             _check_allowed(root, (*parent, name), asked)
@@ -542,7 +538,7 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
         raise ToolError(f"{printable(asked)!r}: {reason}.") from error
 
 
-def _by_shown_name(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
+def _find_by_label(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
     """The one name that is shown as this component, or else equals it in another Unicode normal form."""
     names, form = _names(root, parent), normalized("NFC", part)
     same = [name for name in names if printable(name) == part] or [
@@ -550,7 +546,7 @@ def _by_shown_name(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
     ]
     if len(same) == 1:
         return same[0]
-    near = [root.shown((*parent, name)) for name in suggest(part, names)]
+    near = [root.label((*parent, name)) for name in suggest(part, names)]
     hint = (
         f"Did you mean {' or '.join(map(repr, near))}?"
         if near

@@ -58,7 +58,7 @@ def line_pattern(pattern: str, *, literal: bool, case: Case) -> Any:
     try:
         expression = re2.compile(f"(?m){re2.escape(pattern) if literal else with_edges(pattern)}".encode(), options)
     except (re2.error, UnicodeEncodeError) as error:
-        raise _refused(pattern, error) from None
+        raise _pattern_error(pattern, error) from None
     if expression.programsize > MAX_PROGRAM:
         raise ToolError("The pattern is too complex. Use smaller counts in {...}, or fewer Unicode classes.")
     return expression
@@ -119,7 +119,7 @@ def _ignores_case(pattern: str, *, literal: bool, case: Case) -> bool:
     return not any(letter.isupper() for letter in letters)
 
 
-def _refused(pattern: str, error: Exception) -> ToolError:
+def _pattern_error(pattern: str, error: Exception) -> ToolError:
     reason = error.args[0] if error.args else error
     words = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
     what, _, part = words.partition(": ")
@@ -178,8 +178,8 @@ def with_context(matches: list[Match], file: BinaryIO, context: int, deadline: D
     near = _lines_near({match.line for match in matches}, file, context, deadline)
     complete: list[Match] = []
     for match in matches:
-        after = _taken(near, match.line, 1, context)
-        before = _taken(near, match.line, -1, context)
+        after = _take_lines(near, match.line, 1, context)
+        before = _take_lines(near, match.line, -1, context)
         complete.append(evolve(match, before=before, after=after))
     return complete
 
@@ -190,17 +190,17 @@ def _lines_near(hits: set[int], file: BinaryIO, context: int, deadline: Deadline
     near: dict[int, str] = {}
     for number, line in enumerate(lines_of(file, deadline), 1):
         if number in wanted:
-            near[number] = _shortened(line.text)
-        if number >= last or deadline.passed:
+            near[number] = _shorten(line.text)
+        if number >= last or deadline.is_over:
             break
     return near
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
 
 
-def _taken(near: dict[int, str], line: int, step: int, most: int) -> list[str]:
+def _take_lines(near: dict[int, str], line: int, step: int, most: int) -> list[str]:
     """Removes consecutive lines from `near`, starting next to `line`; gives them in reading order."""
     taken: list[str] = []
     number = line + step
@@ -306,7 +306,7 @@ class Search:
             if self.mode == "files":
                 break
         if count:
-            self.files.append(FileCount(self.root.shown(parts), count if self.mode == "counts" else None))
+            self.files.append(FileCount(self.root.label(parts), count if self.mode == "counts" else None))
 
     def _take(self, parts: Parts, file: BinaryIO) -> list[Match]:
         """The matches of one file, without context, within the limits."""
@@ -316,7 +316,7 @@ class Search:
             if len(self.matches) + len(found) == self.limit or size > MAX_BYTES:
                 self.full = True
                 break
-            found.append(Match(self.root.shown(parts), line, text))
+            found.append(Match(self.root.label(parts), line, text))
             size += _size(text)
         return found
 
@@ -332,7 +332,7 @@ class Search:
         """Number and text of each line that matches, once each."""
         number, last = 1, 0
         for block in blocks_of(file):
-            if self.deadline.passed:
+            if self.deadline.is_over:
                 self.stopped = True
                 return
             line, seen = number, 0

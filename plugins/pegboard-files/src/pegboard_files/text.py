@@ -66,14 +66,14 @@ def text_of(file: BinaryIO) -> Text:
     start = file.read(SNIFFED_BYTES)
     mark, encoding = mark_of(start)
     if encoding != "utf-8":
-        return _decoded(file, encoding[: len("utf-16")])
+        return _decode(file, encoding[: len("utf-16")])
     if b"\0" in start:
         raise BinaryFileError
     file.seek(len(mark))
     return Text(file)
 
 
-def described(file: BinaryIO, name: str) -> str:
+def describe(file: BinaryIO, name: str) -> str:
     """Description of a binary file for an error: `"image/png, 1,234 bytes"`."""
     import mimetypes
 
@@ -82,7 +82,7 @@ def described(file: BinaryIO, name: str) -> str:
     return f"{kind if known else 'unknown type'}, {os.fstat(file.fileno()).st_size:,} bytes"
 
 
-def _decoded(file: BinaryIO, encoding: str) -> Text:
+def _decode(file: BinaryIO, encoding: str) -> Text:
     file.seek(0)
     data = file.read(MAX_DECODED_BYTES + 1)
     if len(data) > MAX_DECODED_BYTES:

@@ -24,13 +24,13 @@ from pegboard_files.root import (
     Parts,
     as_tool_error,
     kind_of,
-    opened_roots,
+    open_roots,
     resolve,
     root_place,
 )
 from pegboard_files.searching import MAX_PATTERN, Case, FileCount, Match, Mode, Search, is_ascii_only, line_pattern
 from pegboard_files.text import BinaryFileError
-from pegboard_files.walking import DirectoryEntry, FoundFile, Walk, directory_of, found, listed
+from pegboard_files.walking import DirectoryEntry, FoundFile, Walk, directory_of, find_files, list_entries
 from pegboard_files.writing import SeenFiles, session_of, stamp_of
 
 
@@ -98,25 +98,25 @@ class Settings:
 
 def listing_note(walk: Walk, offset: int, shown: int, total: int) -> str:
     """The note on a page of a directory."""
-    notes = [_stopped(walk)]
+    notes = [_stop_note(walk)]
     if shown < total:
         notes.append(f"Entries {offset + 1}-{offset + shown} of {total:,}.")
     if offset + shown < total:
         notes.append(f"To continue, use offset={offset + shown}.")
     elif not total:
         notes.append("No entries to list.")
-    return _joined(*notes, _left_out(walk), _denied(walk))
+    return _join(*notes, _omission_note(walk), _denial_note(walk))
 
 
 def glob_note(walk: Walk, offset: int, shown: int, *, more: bool) -> str:
     """The note on a page of a glob's results."""
-    notes = [_stopped(walk), _unreadable(walk.unreadable)]
+    notes = [_stop_note(walk), _unreadable(walk.unreadable)]
     if more:
         notes.append(f"There are more results. To continue, use offset={offset + shown}, or use a narrower pattern.")
     elif not shown:
         notes.append("No more results." if offset else "No path matches.")
-        notes.append(_left_out(walk))
-    return _joined(*notes, _denied(walk))
+        notes.append(_omission_note(walk))
+    return _join(*notes, _denial_note(walk))
 
 
 def grep_note(walk: Walk, search: Search, pattern: str = "") -> str:
@@ -131,20 +131,20 @@ def grep_note(walk: Walk, search: Search, pattern: str = "") -> str:
             f"Stopped after {walk.deadline.seconds:.3g} seconds; not all files were searched. Use a narrower search."
         )
     elif not found:
-        notes += [f"No line matches in {search.searched:,} {_plural(search.searched, 'file')}.", _left_out(walk)]
+        notes += [f"No line matches in {search.searched:,} {_plural(search.searched, 'file')}.", _omission_note(walk)]
     if search.binary:
         notes.append(f"{search.binary:,} binary {_plural(search.binary, 'file')} skipped.")
     is_ascii = bool(found) and pattern.isascii() and all(match.text.isascii() for match in search.matches)
     if is_ascii_only(pattern) and not is_ascii:
         notes.append(r"\w, \d and \b match ASCII only; \p{L} matches any letter.")
-    return _joined(*notes, _unreadable(walk.unreadable + search.unreadable), _denied(walk))
+    return _join(*notes, _unreadable(walk.unreadable + search.unreadable), _denial_note(walk))
 
 
-def _stopped(walk: Walk) -> str:
+def _stop_note(walk: Walk) -> str:
     return f"Stopped after {walk.deadline.seconds:.3g} seconds; the list is incomplete." if walk.stopped else ""
 
 
-def _left_out(walk: Walk) -> str:
+def _omission_note(walk: Walk) -> str:
     """The number of hidden and ignored entries; those in a directory that was left out aren't counted."""
     left = [
         f"{count:,} {what} (use {flag}=true)"
@@ -157,7 +157,7 @@ def _left_out(walk: Walk) -> str:
     return f"Not shown: {', '.join(left)}." if left else ""
 
 
-def _denied(walk: Walk) -> str:
+def _denial_note(walk: Walk) -> str:
     return "Paths denied by the permission rules are not shown." if walk.root.denied else ""
 
 
@@ -169,7 +169,7 @@ def _plural(count: int, word: str) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def _joined(*notes: str) -> str:
+def _join(*notes: str) -> str:
     return " ".join(filter(None, notes))
 
 
@@ -331,11 +331,11 @@ class FileTools:
             raw: If true, returns the text of the file itself, for example the JSON of a notebook.
             call: The running call.
         """
-        with self._opened(call, path) as root:
+        with self._open_root(call, path) as root:
             parts = resolve(root, path)
-            with as_tool_error(root.shown(parts)), root.open_file(parts) as file:
+            with as_tool_error(root.label(parts)), root.open_file(parts) as file:
                 stamp = stamp_of(os.fstat(file.fileno()))
-                wanted = root.shown(parts), offset, limit, self._deadline(call)
+                wanted = root.label(parts), offset, limit, self._deadline(call)
                 contents = None if raw else read_contents(file, *wanted)
                 shown = read_text(file, *wanted) if contents is None else ToolResult(contents)
                 self.seen.note(session_of(call), root.place(parts), stamp)
@@ -366,12 +366,12 @@ class FileTools:
             limit: The maximum number of entries.
             call: The running call.
         """
-        with self._opened(call, path) as root:
+        with self._open_root(call, path) as root:
             start = directory_of(root, path)
             walk = self._walk(root, self._deadline(call), hidden=hidden, no_ignore=no_ignore)
-            entries, total = listed(walk, start, offset, limit)
+            entries, total = list_entries(walk, start, offset, limit)
             note = listing_note(walk, offset, len(entries), total)
-            return answer(DirectoryListing(root.shown(start), entries, total, note))
+            return answer(DirectoryListing(root.label(start), entries, total, note))
 
     @tool(title="Find files by name", **_READS)
     def glob(  # noqa: PLR0913  (the tool's parameters)
@@ -404,13 +404,13 @@ class FileTools:
             limit: The maximum number of results.
             call: The running call.
         """
-        with self._opened(call, path) as root:
+        with self._open_root(call, path) as root:
             start = directory_of(root, path)
             pattern, *left_out = (root.pattern(each, start) for each in (pattern, *exclude))
             hidden = hidden or names_hidden(pattern)
             wanted = globs([pattern], left_out)
             walk = self._walk(root, self._deadline(call), wanted, hidden=hidden, no_ignore=no_ignore)
-            files, more = found(walk, start, wanted, offset, limit)
+            files, more = find_files(walk, start, wanted, offset, limit)
             note = glob_note(walk, offset, len(files), more=more)
             return answer(GlobResult(files, more or walk.stopped, note))
 
@@ -454,14 +454,14 @@ class FileTools:
             call: The running call.
         """
         looked_for = line_pattern(pattern, literal=literal, case=case)
-        with self._opened(call, path) as root:
+        with self._open_root(call, path) as root:
             start = resolve(root, path)
             include, exclude = ([root.pattern(each, start) for each in listed] for listed in (include, exclude))
             hidden = hidden or any(map(names_hidden, include))
             wanted = globs(include, exclude)
             walk = self._walk(root, self._deadline(call), wanted, hidden=hidden, no_ignore=no_ignore)
             search = Search(root, looked_for, mode, limit, context, walk.deadline)
-            with as_tool_error(root.shown(start)):
+            with as_tool_error(root.label(start)):
                 if kind_of(root.status(start).st_mode) == "directory":
                     search.run(_files(walk, start, wanted))
                 else:
@@ -471,10 +471,10 @@ class FileTools:
             return answer(GrepResult(search.matches, search.files, search.searched, truncated, note))
 
     @contextmanager
-    def _opened(self, call: ToolContext | None, path: str) -> Generator[OpenRoot]:
+    def _open_root(self, call: ToolContext | None, path: str) -> Generator[OpenRoot]:
         """The root of a path, open for one call; what rules deny to `read_file` is denied to all tools."""
         call = call or ToolContext()
-        with opened_roots(self.settings.roots, call.work_dir, call) as roots:
+        with open_roots(self.settings.roots, call.work_dir, call) as roots:
             yield roots.of(path)
 
     def _deadline(self, call: ToolContext | None) -> Deadline:
@@ -503,4 +503,4 @@ def _search_one(search: Search, parts: Parts) -> None:
     try:
         search.search(parts)
     except BinaryFileError:
-        raise ToolError(f"{search.root.shown(parts)!r} is a binary file and can't be searched.") from None
+        raise ToolError(f"{search.root.label(parts)!r} is a binary file and can't be searched.") from None

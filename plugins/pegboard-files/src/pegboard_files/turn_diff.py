@@ -83,7 +83,7 @@ def diff_of_turn(store: TurnStore, turn: TurnOfSession, deadline: Deadline) -> T
     diffs, files = list[str](), list[ListedChange]()
     for change in store.changes(turn):
         changed += 1
-        if is_full or deadline.passed:
+        if is_full or deadline.is_over:
             note = "its diff isn't shown: there are too many changes"
         else:
             diff, note = _diff_of_file(change, deadline.within(_FILE_SECONDS))

@@ -24,7 +24,7 @@ from pegboard import ReadonlyContext, ToolContext, ToolError
 from pegboard.errors import log_failure
 from pegboard.files import OTHERS_WRITE, others_can_write, user_folder
 from pegboard.json import list_text
-from pegboard_files.root import Deadline, OpenRoot, Parts, opened_root
+from pegboard_files.root import Deadline, OpenRoot, Parts, open_root
 from pegboard_files.tools import Settings
 from pegboard_files.writing import Change, commit, link_or_rename, read_state
 
@@ -233,7 +233,7 @@ class TurnStore:
         for change in starmap(FileChange, self._read(query, turn.id)):
             if change.is_folder:
                 _remove_folder(change)
-            elif deadline.passed:
+            elif deadline.is_over:
                 refused[change.name] = "the undo was stopped before; it can be repeated."
             else:
                 try:
@@ -369,7 +369,7 @@ def _restore(change: FileChange) -> None:
     Raises:
         ToolError: It was changed by another program, or its old content wasn't kept, or can't be written.
     """
-    with _opened(change) as (root, parts):
+    with _open_place(change) as (root, parts):
         state = read_state(root, parts, follow=False)
         found = _digest(state.data, is_link=state.is_link)
         if found != change.old_digest:
@@ -379,15 +379,15 @@ def _restore(change: FileChange) -> None:
 
 def _remove_folder(change: FileChange) -> None:
     """Removes a folder, if it is there and empty."""
-    with suppress(OSError, ToolError), _opened(change) as (root, parts):
+    with suppress(OSError, ToolError), _open_place(change) as (root, parts):
         os.rmdir(parts[-1], dir_fd=root.directory(parts[:-1]))
 
 
 @contextmanager
-def _opened(change: FileChange) -> Generator[tuple[OpenRoot, Parts]]:
+def _open_place(change: FileChange) -> Generator[tuple[OpenRoot, Parts]]:
     """The root of a change, open, and the parts of its path below it; raises `ToolError` if it can't be opened."""
     top = json.loads(change.root)
-    with opened_root(top) as root:
+    with open_root(top) as root:
         yield root, tuple(json.loads(change.place).removeprefix(top).strip("/").split("/"))
 
 

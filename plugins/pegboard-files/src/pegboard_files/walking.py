@@ -122,7 +122,7 @@ def matchable(name: str) -> str:
     return os.fsencode(name).decode(errors="replace").replace("\n", "\ufffd")
 
 
-def ignoring_above(place: str) -> Ignoring:
+def rules_above(place: str) -> Ignoring:
     """The rules that the root inherits: from the repository around it and the user's global excludes.
 
     Args:
@@ -140,7 +140,7 @@ def ignoring_above(place: str) -> Ignoring:
     return holding
 
 
-def ignoring_in(root: OpenRoot, parts: Parts, above: Ignoring) -> Ignoring:
+def rules_in(root: OpenRoot, parts: Parts, above: Ignoring) -> Ignoring:
     """The rules of a directory below the root.
 
     Args:
@@ -258,11 +258,11 @@ class Walk:
             OSError: `start` itself can't be listed.
             ToolError: `start` itself has too many entries.
         """
-        todo = [self._open(start, "", self._ignoring_above(start))]
+        todo = [self._open(start, "", self._rules_above(start))]
         while todo:
             folder, prefix, ignoring, children = todo[-1]
             for name, kind in children:
-                if self.deadline.passed:
+                if self.deadline.is_over:
                     self.stopped = True
                     return
                 path = prefix + printable(name)
@@ -273,13 +273,13 @@ class Walk:
             else:
                 todo.pop()
 
-    def _ignoring_above(self, start: Parts) -> Ignoring:
+    def _rules_above(self, start: Parts) -> Ignoring:
         """The rules of the parent of `start`, read from above the root downwards."""
         if self.no_ignore:
             return NOTHING_IGNORED
-        ignoring = ignoring_above(self.root.places[0])
+        ignoring = rules_above(self.root.places[0])
         for depth in range(len(start)):
-            ignoring = ignoring_in(self.root, start[:depth], ignoring)
+            ignoring = rules_in(self.root, start[:depth], ignoring)
         return ignoring
 
     def _open_if_readable(self, parts: Parts, prefix: str, ignoring: Ignoring) -> list[_Folder]:
@@ -295,7 +295,7 @@ class Walk:
         children = self.root.children(parts)
         children.sort(key=_bytes_of)
         if not self.no_ignore and any(name in IGNORE_FILES for name, _ in children):
-            ignoring = ignoring_in(self.root, parts, ignoring)
+            ignoring = rules_in(self.root, parts, ignoring)
         above = tuple(map(matchable, parts))
         is_plain = ignoring == NOTHING_IGNORED
         left = [
@@ -354,31 +354,31 @@ def directory_of(root: OpenRoot, path: str) -> Parts:
         ToolError: There is no such directory.
     """
     parts = resolve(root, path)
-    with as_tool_error(root.shown(parts)):
+    with as_tool_error(root.label(parts)):
         kind = kind_of(root.status(parts).st_mode)
     if kind == "file":
-        raise ToolError(f"{root.shown(parts)!r} is a file, not a directory. Use read_file or grep.")
+        raise ToolError(f"{root.label(parts)!r} is a file, not a directory. Use read_file or grep.")
     if kind != "directory":
-        raise ToolError(f"{root.shown(parts)!r} is not a directory.")
+        raise ToolError(f"{root.label(parts)!r} is not a directory.")
     return parts
 
 
-def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[DirectoryEntry], int]:
+def list_entries(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[DirectoryEntry], int]:
     """A page of a directory's entries, and the number of all of them."""
-    with as_tool_error(walk.root.shown(start)):
+    with as_tool_error(walk.root.label(start)):
         entries = list(walk.entries(start, deep=False))
     page = entries[offset : offset + limit]
     shown = [DirectoryEntry(path, kind, size_of(walk.root, (*folder, name), kind)) for path, folder, name, kind in page]
     return shown, len(entries)
 
 
-def found(walk: Walk, start: Parts, globs: Globs, offset: int, limit: int) -> tuple[list[FoundFile], bool]:
+def find_files(walk: Walk, start: Parts, globs: Globs, offset: int, limit: int) -> tuple[list[FoundFile], bool]:
     """A page of the entries below a directory that globs match, and whether there are more."""
-    with as_tool_error(walk.root.shown(start)):
+    with as_tool_error(walk.root.label(start)):
         matching = (entry for entry in walk.entries(start) if _matches(entry, globs))
         page = list(islice(matching, offset, offset + limit + 1))
     placed: list[tuple[Parts, Kind]] = [((*folder, name), kind) for _, folder, name, kind in page[:limit]]
-    files = [FoundFile(walk.root.shown(parts), kind, size_of(walk.root, parts, kind)) for parts, kind in placed]
+    files = [FoundFile(walk.root.label(parts), kind, size_of(walk.root, parts, kind)) for parts, kind in placed]
     return files, len(page) > limit
 
 

@@ -29,7 +29,7 @@ from attrs import define, field, frozen
 from pegboard import ReadonlyContext, ToolContext, ToolError
 from pegboard.files import read_private, user_folder, write_private
 from pegboard_files.editing import MAX_EDITED
-from pegboard_files.root import Deadline, OpenRoot, Parts, as_tool_error, opened_root
+from pegboard_files.root import Deadline, OpenRoot, Parts, as_tool_error, open_root
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _ALL_RIGHTS: Final = 0o7777
@@ -69,7 +69,7 @@ class FileState:
     @property
     def name(self) -> str:
         """Its path, as shown to the model."""
-        return self.root.shown(self.parts)
+        return self.root.label(self.parts)
 
     @property
     def place(self) -> str:
@@ -89,7 +89,7 @@ def read_state(root: OpenRoot, parts: Parts, *, follow: bool = True) -> FileStat
         ToolError: It can't be read, isn't a regular file, is larger than `MAX_EDITED`, may not be changed, or the rules
             deny it.
     """
-    name = root.shown(parts)
+    name = root.label(parts)
     if not parts:
         raise ToolError(f"{name!r} is a directory. Use the path of a file.")
     if any(part.casefold() == ".git" for part in parts):
@@ -242,7 +242,7 @@ class _Slot:
     def put_in_place(self) -> None:
         """Renames the new file into place, or removes the old one. A new file never replaces an existing one."""
         self.check()
-        self.put = self.staged_stamp()
+        self.put = self.new_stamp()
         if self.change.data is None:
             os.unlink(self.name, dir_fd=self.folder)
         elif self.change.before.stamp is None:
@@ -250,7 +250,7 @@ class _Slot:
         else:
             os.replace(self.new, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
 
-    def staged_stamp(self) -> Stamp | tuple[()]:
+    def new_stamp(self) -> Stamp | tuple[()]:
         """The stamp of the staged file; `()` for a removal."""
         if self.change.data is None:
             return ()
@@ -337,13 +337,13 @@ def commit(changes: Sequence[Change], deadline: Deadline) -> list[Stamp | None]:
     note: Path | None = None
     with ExitStack() as stack:
         try:
-            with _reporting(changes):
+            with _report_errors(changes):
                 slots += [_Slot(change, _folder_of(change.before, made, stack)) for change in changes]
                 _lock([slot.folder for slot in slots], deadline, stack)
                 for step in (_Slot.check, _Slot.stage, *([_Slot.keep] if len(slots) > 1 else [])):
                     for slot in slots:
                         step(slot)
-                note = _noted(slots) if len(slots) > 1 else None
+                note = _write_journal(slots) if len(slots) > 1 else None
                 deadline.check("Preparing the change")
                 for slot in slots:
                     slot.put_in_place()
@@ -394,10 +394,10 @@ def _journal_folder() -> Path:
 _DONE: Final = ".done"
 
 
-def _noted(slots: Iterable[_Slot]) -> Path | None:
+def _write_journal(slots: Iterable[_Slot]) -> Path | None:
     """Writes the journal of a change for a process that finds it unfinished; `None`: it can't be written here."""
     entries = [
-        {"root": state.root.places[0], "parts": state.parts, "had": state.stamp is not None, "put": slot.staged_stamp()}
+        {"root": state.root.places[0], "parts": state.parts, "had": state.stamp is not None, "put": slot.new_stamp()}
         for slot in slots
         for state in (slot.change.before,)
     ]
@@ -422,7 +422,7 @@ def recover() -> None:
         with suppress(OSError, ValueError, KeyError, TypeError, ToolError), ExitStack() as stack:
             slots: list[_Slot] = []
             for entry in json.loads(read_private(str(path), MAX_JOURNAL)):
-                root = stack.enter_context(opened_root(entry["root"]))
+                root = stack.enter_context(open_root(entry["root"]))
                 stamp = (0, 0, 0, 0) if entry["had"] else None
                 state = FileState(root, tuple(entry["parts"]), stamp=stamp)
                 folder = os.dup(root.directory(state.parts[:-1]))
@@ -437,7 +437,7 @@ def recover() -> None:
 
 
 @contextmanager
-def _reporting(changes: Sequence[Change]) -> Generator[None]:
+def _report_errors(changes: Sequence[Change]) -> Generator[None]:
     """Converts an `OSError` to an error for the model that says that nothing was changed."""
     try:
         yield
@@ -474,12 +474,12 @@ def _lock(folders: Iterable[int], deadline: Deadline, stack: ExitStack) -> None:
         except PermissionError:
             continue  # writable but not readable: its files are checked, but not locked
         stack.callback(os.close, lock)
-        while not _locked(lock):
+        while not _try_lock(lock):
             deadline.check("Waiting for another program that is writing")
             time.sleep(0.01)
 
 
-def _locked(fd: int) -> bool:
+def _try_lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -86,17 +86,17 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         *others, last = addresses[:_MOST_ADDRESSES]
         for address in others:
             try:
-                return await self._inner.handle_async_request(_aimed(request, host, address))
+                return await self._inner.handle_async_request(_aim(request, host, address))
             except (httpx2.ConnectError, httpx2.ConnectTimeout):
                 continue
-        return await self._inner.handle_async_request(_aimed(request, host, last))
+        return await self._inner.handle_async_request(_aim(request, host, last))
 
     async def aclose(self) -> None:
         """Closes the connections."""
         await self._inner.aclose()
 
 
-def _aimed(request: httpx2.Request, host: str, address: str) -> httpx2.Request:
+def _aim(request: httpx2.Request, host: str, address: str) -> httpx2.Request:
     """A request to an address of its host."""
     extensions = dict(request.extensions)
     if not _is_address(host):

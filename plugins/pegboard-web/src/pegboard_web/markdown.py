@@ -183,7 +183,7 @@ class _Converter(_Base):
 
     def _absolute(self, link: Any) -> str:
         """A link without what has no meaning elsewhere: places in the page, scripts, pictures in the page itself."""
-        target = "" if link is None or link.startswith("#") else _joined(self._base, link)
+        target = "" if link is None or link.startswith("#") else _join(self._base, link)
         return target if target.startswith(("http://", "https://", "mailto:")) else ""
 
 
@@ -209,13 +209,13 @@ def to_markdown(html: str, url: str) -> tuple[str, str]:
     title = " ".join(reader.title.split())[:_MOST_TITLE]
     most = max(_LEAST_WORK, _MOST_WORK * len(html))
     try:
-        text = _Converter(_joined(url, reader.base) or url, most).convert_soup(reader.tree())
+        text = _Converter(_join(url, reader.base) or url, most).convert_soup(reader.tree())
     except Exception:  # noqa: BLE001  too much work, or what markdownify doesn't expect of a page
         text = reader.words()
     return title, _BLANK_LINES.sub("\n\n", text).strip()
 
 
-def _joined(url: str, link: str) -> str:
+def _join(url: str, link: str) -> str:
     """A link from a page, `""` if there is none that works."""
     if len(url) + len(link) > _MOST_LINK:
         return ""

@@ -33,7 +33,7 @@ class WebFetch:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
 
-    def _loaded(self) -> Fetcher:
+    def _load(self) -> Fetcher:
         """One fetcher for all calls, with its cache."""
         return self._fetcher
 
