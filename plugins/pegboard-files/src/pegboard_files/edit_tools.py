@@ -26,7 +26,7 @@ from pegboard import (
 )
 from pegboard.approval import MOST_DETAILS
 from pegboard_files.checks import Checks, as_metadata, as_text
-from pegboard_files.editing import MAX_EDITED, Diff, EditedText, diff_of, line_list, replace_text
+from pegboard_files.editing import MAX_EDITED, Diff, EditedText, diff_of, diff_of_bytes, line_list, replace_text
 from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, read_patch
 from pegboard_files.root import Deadline, Roots, open_roots, resolve, root_place
 from pegboard_files.text import BinaryFileError
@@ -441,7 +441,10 @@ class PatchRun:
         rows = [f"{file.kind} {file.before.name}" for file in sorted(shown, key=lambda file: "AMD".index(file.kind))]
         return Planned(
             [Change(file.before, file.data, file.like) for file in changed],
-            [_diff(file.like or file.before, file.data, file.before.name, self.deadline) for file in shown],
+            [
+                diff_of_bytes(old.data, file.data, old.name, self.deadline, file.before.name)
+                for file, old in ((file, file.like or file.before) for file in shown)
+            ],
             "\n".join(["Success. Updated the following files:", *rows]),
         )
 
@@ -499,11 +502,3 @@ def _no_change(text: str) -> ToolError:
     """An error that says so; behind an excerpt of a file on a line of its own, or a model would copy it, too."""
     end = "\n" if "\n" in text else " "
     return ToolError(f"{text}{end}Nothing was changed.")
-
-
-def _diff(before: FileState, after: bytes | None, name: str, deadline: Deadline) -> Diff:
-    try:
-        old, new = (None if data is None else EditedText.of(data).text for data in (before.data, after))
-    except BinaryFileError:
-        return Diff(f"Binary files a/{before.name} and {'/dev/null' if after is None else f'b/{name}'} differ\n")
-    return diff_of(old, new, before.name, deadline, name)

@@ -430,13 +430,27 @@ def diff_of(before: str | None, after: str | None, name: str, deadline: Deadline
     rows = list(_rows(*lines, old.count("\n", 0, start), deadline))
     if not rows and (before is None) == (after is None) and new_name in (None, name):
         return Diff("")
-    heads = ["/dev/null" if before is None else f"a/{name}", "/dev/null" if after is None else f"b/{new_name or name}"]
-    text = "".join([f"--- {heads[0]}\n+++ {heads[1]}\n", *rows])
+    text = "".join(["--- {}\n+++ {}\n".format(*_heads(before, after, name, new_name)), *rows])
     return Diff(
         text.encode("utf-8", "surrogateescape").decode(errors="replace"),
         sum(row.startswith("+") for row in rows),
         sum(row.startswith("-") for row in rows),
     )
+
+
+def diff_of_bytes(
+    before: bytes | None, after: bytes | None, name: str, deadline: Deadline, new_name: str | None = None
+) -> Diff:
+    """`diff_of` for the bytes of two files; of a binary one it only says that they differ."""
+    try:
+        old, new = (None if data is None else EditedText.of(data).text for data in (before, after))
+    except BinaryFileError:
+        return Diff("Binary files {} and {} differ\n".format(*_heads(before, after, name, new_name)))
+    return diff_of(old, new, name, deadline, new_name)
+
+
+def _heads(before: object, after: object, name: str, new_name: str | None) -> tuple[str, str]:
+    return "/dev/null" if before is None else f"a/{name}", "/dev/null" if after is None else f"b/{new_name or name}"
 
 
 def _same_at_start(one: str, other: str) -> int:

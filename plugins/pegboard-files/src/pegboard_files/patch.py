@@ -23,6 +23,7 @@ import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import accumulate, islice, takewhile
 from typing import Final, Literal, TypeAlias
@@ -355,17 +356,13 @@ class PatchedText:
             if last >= 0 and lines[last:] == wanted:
                 yield last
             return
-        try:
+        with suppress(ValueError):
             while True:
                 start = lines.index(wanted[0], start)
-                if all(lines[start + n] == each for n, each in enumerate(wanted) if start + n < len(lines)) and (
-                    start + len(wanted) <= len(lines)
-                ):
+                if lines[start : start + len(wanted)] == wanted:
                     yield start
                 self.deadline.check(_LOOKING)
                 start += 1
-        except ValueError:
-            return
 
     def _not_found(self, wanted: Sequence[str], start: int, what: str) -> ToolError:
         text = f"In {self.name!r}, {what}"

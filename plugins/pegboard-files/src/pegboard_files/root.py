@@ -220,9 +220,10 @@ class OpenRoot:
         heads = ("/".join((place.rstrip("/"), *start, "")) for place in self.places)
         return next((f"/{written.removeprefix(head)}" for head in heads if written.startswith(head)), written)
 
-    def holds(self, path: str) -> bool:
-        """Whether an absolute path is in this root, as written."""
-        return any(f"{path}/".startswith(place.rstrip("/") + "/") for place in self.places)
+    def below(self, path: str) -> str | None:
+        """What follows the root in an absolute path, as written; `None`: it isn't in this root."""
+        found = (path[len(place) :] for place in self.places if f"{path}/".startswith(place.rstrip("/") + "/"))
+        return next(found, None)
 
     def is_allowed(self, parts: Parts) -> bool:
         """Whether the rules let these parts be read."""
@@ -230,9 +231,10 @@ class OpenRoot:
             self._allowed[parts] = self.call.allows(_READ, self.place(parts))
         return self.call is None or self._allowed[parts]
 
-    def check(self, parts: Parts) -> None:
-        """Raises `ToolError` unless the rules let these parts be read."""
-        _check_allowed(self, parts, self.label(parts))
+    def check(self, parts: Parts, asked: str | None = None) -> None:
+        """Raises `ToolError`, for the path as it was asked for, unless the rules let these parts be read."""
+        if not self.is_allowed(parts):
+            raise denial(self.label(parts) if asked is None else printable(asked))
 
     def check_edit(self, parts: Parts) -> None:
         """Raises `ToolError` unless the rules let these parts be changed."""
@@ -331,10 +333,10 @@ class Roots:
 
     def of(self, path: str) -> OpenRoot:
         """The root that a path is in: another than the main one only for an absolute path that is only in that."""
-        if path.startswith("/") and not self.main.holds(path):
+        if path.startswith("/") and self.main.below(path) is None:
             for other in self.others:
                 root = self._open(other)
-                if root is not None and root.holds(path):
+                if root is not None and root.below(path) is not None:
                     return root
         return self.main
 
@@ -435,7 +437,7 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False, follow: bool = 
                 if create:
                     below = (each for each in todo[::-1] if each not in {"", "."})
                     return _new_parts(root, (*done, part, *below), asked)
-                _check_allowed(root, (*done, part), asked)
+                root.check((*done, part), asked)
                 raise
             if target is None or not (follow or any(part not in {"", "."} for part in todo)):
                 done.append(name)
@@ -447,7 +449,7 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False, follow: bool = 
                 done.clear()
             todo += _components(root, target, asked)
     if done:
-        _check_allowed(root, tuple(done), asked)
+        root.check(tuple(done), asked)
     return tuple(done)
 
 
@@ -458,15 +460,10 @@ def denial(asked: str) -> ToolError:
     )
 
 
-def _check_allowed(root: OpenRoot, parts: Parts, asked: str) -> None:
-    if not root.is_allowed(parts):
-        raise denial(printable(asked))
-
-
 def _go_up(root: OpenRoot, done: list[str], asked: str) -> None:
     if not done:
         raise _outside(asked)
-    _check_allowed(root, tuple(done), asked)
+    root.check(tuple(done), asked)
     done.pop()
 
 
@@ -480,7 +477,7 @@ def _new_parts(root: OpenRoot, parts: Parts, asked: str) -> Parts:
         raise ToolError(f"{printable(asked)!r} goes through a directory that doesn't exist. Use a path without '..'.")
     if odd := [part for part in parts if not part.isprintable()]:
         raise ToolError(f"{printable(odd[0])!r} can't be the name of a new file: it contains unprintable characters.")
-    _check_allowed(root, parts, asked)
+    root.check(parts, asked)
     return parts
 
 
@@ -501,12 +498,10 @@ def _components(root: OpenRoot, path: str, asked: str) -> list[str]:
     Raises:
         ToolError: It is absolute and not below the root, or too long.
     """
-    if path.startswith("/"):
-        below = [path[len(place) :] for place in root.places if f"{path}/".startswith(place.rstrip("/") + "/")]
-        if not below:
-            raise _outside(asked)
-        path = below[0]
-    parts = path.split("/")[::-1]
+    below = root.below(path) if path.startswith("/") else path
+    if below is None:
+        raise _outside(asked)
+    parts = below.split("/")[::-1]
     if len(parts) > MAX_PARTS:
         raise ToolError(f"The path has more than {MAX_PARTS:,} components.")
     return parts
@@ -529,7 +524,7 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
             name = _find_by_label(root, parent, part, asked)
             found = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if not stat.S_ISDIR(found.st_mode):
-            _check_allowed(root, (*parent, name), asked)
+            root.check((*parent, name), asked)
         return name, os.readlink(name, dir_fd=fd) if stat.S_ISLNK(found.st_mode) else None
     except NotADirectoryError as error:
         raise ToolError(f"{printable(asked)!r} goes through a file as if it were a directory.") from error

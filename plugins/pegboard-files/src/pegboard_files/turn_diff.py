@@ -8,9 +8,8 @@ from typing import Any, Final
 from attrs import asdict, field, frozen
 
 from pegboard import ToolError
-from pegboard_files.editing import Diff, EditedText, diff_of
+from pegboard_files.editing import Diff, diff_of_bytes
 from pegboard_files.root import Deadline
-from pegboard_files.text import BinaryFileError
 from pegboard_files.turns import DISTURBED, FileChange, TurnOfSession, TurnStore
 
 MAX_TURN_DIFF: Final = 200_000
@@ -107,14 +106,6 @@ def _diff_of_file(change: FileChange, deadline: Deadline) -> tuple[Diff, str | N
     if change.is_link:
         return Diff(""), "it was a link"
     try:
-        old, new = (None if data is None else EditedText.of(data).text for data in (change.old, change.new))
-        return diff_of(old, new, change.name, deadline), note
+        return diff_of_bytes(change.old, change.new, change.name, deadline), note
     except ToolError:
         return Diff(""), "its diff takes too long"
-    except BinaryFileError:
-        heads = (f"{side}/{change.name}" for side in "ab")
-        old_name, new_name = (
-            "/dev/null" if digest is None else head
-            for digest, head in zip((change.old_digest, change.new_digest), heads, strict=True)
-        )
-        return Diff(f"Binary files {old_name} and {new_name} differ\n"), note

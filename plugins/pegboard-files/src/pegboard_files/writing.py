@@ -158,14 +158,12 @@ class _Slot:
     Attributes:
         change: The change.
         folder: A descriptor of its directory.
-        staged: Whether there may be a staged file.
         kept: Whether there may be a backup of the old file.
         put: The stamp of the new file, once it may be in place; `()`: the old one may be removed.
     """
 
     change: Change
     folder: int
-    staged: bool = False
     kept: bool = False
     put: Stamp | tuple[()] | None = None
 
@@ -203,7 +201,6 @@ class _Slot:
         remove(self.folder, self.new)
         if self.change.data is None:
             return
-        self.staged = True
         before = self.change.before
         if self.change.is_link:
             os.symlink(self.change.data, self.new, dir_fd=self.folder)
@@ -269,9 +266,9 @@ class _Slot:
 
     def clean(self) -> None:
         """Removes the staged file and the backup."""
-        for there, name in ((self.staged, self.new), (self.kept, self.old)):
-            if there:
-                remove(self.folder, name)
+        remove(self.folder, self.new)
+        if self.kept:
+            remove(self.folder, self.old)
 
 
 def beside(name: str, kind: str) -> str:
@@ -427,9 +424,7 @@ def recover() -> None:
                 state = FileState(root, tuple(entry["parts"]), stamp=stamp)
                 folder = os.dup(root.directory(state.parts[:-1]))
                 stack.callback(os.close, folder)
-                slots.append(
-                    _Slot(Change(state, None), folder, staged=True, kept=entry["had"], put=tuple(entry["put"]))
-                )
+                slots.append(_Slot(Change(state, None), folder, kept=entry["had"], put=tuple(entry["put"])))
             _lock([slot.folder for slot in slots], Deadline(0), stack)
             if path.exists():
                 (_clean if path.suffix == _DONE else _undo)(slots)
