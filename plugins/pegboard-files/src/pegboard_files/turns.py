@@ -259,9 +259,8 @@ class TurnStore:
         before, new = change.before, change.data
         old_digest, new_digest = _digest(before.data, is_link=before.is_link), _digest(new)
         place, root = json.dumps(before.place), json.dumps(before.root.places[0])
-        where = "turn = ? AND place = ? AND NOT is_folder"
-        query = f"SELECT kept, new_digest, coalesce(length(old), 0), size FROM changes WHERE {where}"  # noqa: S608
-        row = connection.execute(query, (turn, place)).fetchone()
+        query = "SELECT kept, new_digest, coalesce(length(old), 0), size FROM changes "
+        row = connection.execute(f"{query}WHERE turn = ? AND place = ? AND NOT is_folder", (turn, place)).fetchone()
         kept, last_digest, old_size, known = row or (True, old_digest, len(before.data or b""), 0)
         disturbed = last_digest != old_digest if row else not is_first
         size = old_size + len(new or b"") + _NAMES_ONLY
@@ -271,20 +270,15 @@ class TurnStore:
         folders = [(turn, json.dumps(each.place), root, each.name) for each in before.missing]
         insert = "INSERT OR IGNORE INTO changes (turn, place, root, is_folder, name) VALUES (?, ?, ?, 1, ?)"
         connection.executemany(insert, folders)
-        if row is None:
-            connection.execute(
-                f"INSERT INTO changes (turn, size, {_COLUMNS}) VALUES ({', '.join('?' * 14)})",  # noqa: S608
-                (
-                    *(turn, size, place, root, False, before.name, before.is_link, mode, kept, disturbed),
-                    *(old_digest, new_digest, *((before.data, new) if kept else (None, None))),
-                ),
-            )
-        else:
-            connection.execute(
-                "UPDATE changes SET new_digest = ?, new = ?, disturbed = disturbed OR ?, size = ?, kept = ?, "  # noqa: S608
-                f"mode = coalesce(mode, ?), old = CASE WHEN ? THEN old END WHERE {where}",
-                (new_digest, new if kept else None, disturbed, size, kept, mode, kept, turn, place),
-            )
+        old, new = (before.data, new) if kept else (None, None)
+        values = turn, size, place, root, False, before.name, before.is_link, mode, kept, disturbed
+        connection.execute(
+            f"INSERT INTO changes (turn, size, {_COLUMNS}) VALUES ({', '.join('?' * 14)}) "  # noqa: S608
+            "ON CONFLICT (turn, place, is_folder) DO UPDATE SET size = excluded.size, kept = excluded.kept, "
+            "mode = coalesce(mode, excluded.mode), disturbed = disturbed OR excluded.disturbed, "
+            "new_digest = excluded.new_digest, old = CASE WHEN excluded.kept THEN old END, new = excluded.new",
+            (*values, old_digest, new_digest, old, new),
+        )
         connection.execute(
             "UPDATE turns SET bytes = bytes + ?, files = files + ?, time = ?, expires = ? WHERE id = ?",
             (size - known, row is None, now := time.time(), now + self.days * _DAY, turn),
