@@ -33,12 +33,9 @@ class WebFetch:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
 
-    def _load(self) -> Fetcher:
-        """One fetcher for all calls, with its cache."""
-        return self._fetcher
-
     @cached_property
     def _fetcher(self) -> Fetcher:
+        """One fetcher for all calls, with its cache."""
         from pegboard_web.fetch import Fetcher  # imports httpx2, which takes long
 
         return Fetcher(self.settings)
@@ -71,7 +68,7 @@ class WebFetch:
             offset: The number of characters to skip. Use the number from the end of the previous part.
             call: The running call.
         """
-        fetcher = await run_in_thread(self._loaded)
+        fetcher = await run_in_thread(lambda: self._fetcher)
         found = await fetcher.fetch(url, call or ToolContext())
         if isinstance(found, Page):
             return _part(found, offset)
