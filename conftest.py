@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:  # a worker has those of the process that started it
         home = tempfile.TemporaryDirectory(prefix="pegboard-tests-")
         config.add_cleanup(home.cleanup)
-        for kind in ("CONFIG", "DATA", "STATE"):
+        for kind in ("CACHE", "CONFIG", "DATA", "STATE"):
             os.environ[f"XDG_{kind}_HOME"] = f"{home.name}/{kind.lower()}"
 
 

@@ -21,7 +21,6 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 # One process more than CI has cores: tests wait for processes, locks and time limits a fifth of their time.
 SIDE_BY_SIDE = "-n", "3", "--dist", "worksteal"
 KEPT, ADDED = "--cov", "--cov-append"
-DATA = ROOT / ".coverage"
 # Per cent, of lines and, in `slow` by itself, of branches; what is left out is named in pyproject.toml. What runs in
 # child processes only isn't measured, and counts as not run: the tried faults, `registry serve` over standard input,
 # logins, and what loads others' code: the tools of llm's packages and the commands of click programs, 600 lines.
@@ -52,8 +51,6 @@ if FOUND:
     os.environ["PYENV_VERSION"] = ":".join(filter(None, dict.fromkeys([os.environ.get("PYENV_VERSION"), *FOUND])))
 
 OTHERS = [each for each in PYTHONS[1:] if runs(each)]
-# On which the oldest dependencies are tried: another one where there are two, so that CI need not try it twice.
-OLDEST = OTHERS[0] if len(OTHERS) > 1 else None
 NEWEST = OTHERS[-1] if OTHERS else None
 # Asks Python for each line once, from 3.12 on, and costs nothing; tracing costs as much again as the tests.
 MONITORED = {"COVERAGE_CORE": "sysmon"} if OTHERS else {}
@@ -103,15 +100,10 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST)
 def slow(session: nox.Session) -> None:
-    """All tests with branch coverage; with `--cov-append`, the slow ones, added to the coverage of `pythons`.
-
-    If there is none, as no other Python was found, the other tests run first.
-    """
+    """All tests with branch coverage; with `--cov-append`, the slow ones, added to the coverage of `lowest`."""
     install_checkout(session, "test")
     if session.posargs == [ADDED]:
         options = *SIDE_BY_SIDE, ADDED, KEPT, "--cov-report="
-        if not DATA.exists():
-            session.run("pytest", "-m", "not slow", *options, env=MONITORED)
         # In child processes, too, but for tests that list the modules of one.
         session.run("pytest", "-m", "slow", *options, env=MONITORED | {"COVERAGE_PATCH": "subprocess"})
     else:
@@ -128,25 +120,22 @@ def thorough(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[1:])
 def pythons(session: nox.Session) -> None:
-    """The tests, but for the slow ones, on each other supported Python.
-
-    With `--cov`, what they reach is kept, and the Python that `lowest` has is left to it.
-    """
-    if session.posargs == [KEPT] and session.python == OLDEST:
-        session.skip("`lowest` runs the tests on it")
+    """The tests, but for the slow ones, on each other supported Python."""
     install_checkout(session, "test")
+    run_pytest(session, "-m", "not slow")
+
+
+@nox.session(python=NEWEST)
+def lowest(session: nox.Session) -> None:
+    """The tests on the oldest dependencies that are declared, but for the slow ones; on the newest Python there is.
+
+    With `--cov`, what they reach is kept for `slow`.
+    """
+    install_checkout(session, "test", options=("--resolution", "lowest-direct"), env={})
     if session.posargs == [KEPT]:
-        options = "-m", "not slow", KEPT, "--cov-report="
-        session.run("pytest", *SIDE_BY_SIDE, *options, env=MONITORED)
+        session.run("pytest", *SIDE_BY_SIDE, "-m", "not slow", KEPT, "--cov-report=", env=MONITORED)
     else:
         run_pytest(session, "-m", "not slow")
-
-
-@nox.session(python=OLDEST)
-def lowest(session: nox.Session) -> None:
-    """The tests on the oldest dependencies that are declared, but for the slow ones; on another Python if there is."""
-    install_checkout(session, "test", options=("--resolution", "lowest-direct"), env={})
-    run_pytest(session, "-m", "not slow")
 
 
 @nox.session

@@ -82,7 +82,8 @@ def chat(tmp_path, repository):
     """Starts `registry chat -T coding` in a terminal; each goes on with the same conversation."""
     config = tmp_path / "pegboard.toml"
     config.write_text(CONFIG)
-    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
+    kept = ("PATH", "LANG", "PYTHONPATH", "XDG_CACHE_HOME")
+    inherited = {name: os.environ[name] for name in kept if name in os.environ}
     environ = {**inherited, "HOME": str(tmp_path), "TERM": "dumb", "OPENAI_API_KEY": "sk-x"}
 
     def start(server, *words):

@@ -71,7 +71,8 @@ def chat(tmp_path):
     config = tmp_path / ".config" / "pegboard" / "pegboard.toml"
     config.parent.mkdir(parents=True)
     config.write_text(CONFIG)
-    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
+    kept = ("PATH", "LANG", "PYTHONPATH", "XDG_CACHE_HOME")
+    inherited = {name: os.environ[name] for name in kept if name in os.environ}
     keys = {"OPENAI_API_KEY": "sk-x", "ANTHROPIC_API_KEY": "sk-x"}
     argv = ["chat", "-m", "openai/small", "--history", str(tmp_path / "talk.json")]
 

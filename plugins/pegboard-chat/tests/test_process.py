@@ -36,7 +36,8 @@ def environ(tmp_path):
     for name in ("a.txt", "b.txt"):
         (tmp_path / "here").mkdir(exist_ok=True)
         (tmp_path / "here" / name).write_text(name)
-    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
+    kept = ("PATH", "LANG", "PYTHONPATH", "XDG_CACHE_HOME")
+    inherited = {name: os.environ[name] for name in kept if name in os.environ}
     return {**inherited, **KEYS, "HOME": str(tmp_path), "TERM": "dumb"}
 
 

@@ -35,7 +35,7 @@ def _server(more):
 @pytest.fixture
 def registry(tmp_path):
     """Runs `registry`, with folders of its own."""
-    folders = {f"XDG_{kind}_HOME": str(tmp_path / kind.lower()) for kind in ("CONFIG", "CACHE", "STATE")}
+    folders = {f"XDG_{kind}_HOME": str(tmp_path / kind.lower()) for kind in ("CONFIG", "STATE")}
 
     def run(*words, code=0, answer="", **variables):
         done = subprocess.run(
