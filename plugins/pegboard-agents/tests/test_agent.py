@@ -204,6 +204,23 @@ def test_in_its_own_registry_what_a_rule_of_either_registry_asks_about_is_asked_
     assert asked == ["look"]
 
 
+@pytest.mark.parametrize("answer", [None, Ask("climb", "roof")])
+def test_what_its_caller_asks_about_in_its_own_registry_may_be_answered_later(answer):
+    helper = agent(ToolCall("look", {"place": "x"}), "done", registry=registry_of(look))
+
+    def start():
+        registry = registry_of(agent_tool(helper), permissions=ASKS if answer is None else None)
+        registry.add_callback("before_tool", lambda: answer, where="name:look")
+        return registry
+
+    suspended = call(start(), approver=ask_later)
+    (pending,) = suspended.pending
+    answers = {pending.id: Once()}
+    result = asyncio.run(start().resume(suspended.pending, answers, context=CONTEXT, approver=ask_later)).results[0]
+    assert result.text == "done"
+    assert helper.model.requests[-1].messages[-1].results[0].result.text == "x is empty"
+
+
 def test_it_works_in_a_context_of_its_own_with_a_copy_of_the_state_without_private_keys():
     seen = []
 

@@ -127,7 +127,7 @@ def check_agent(agent: Any, *, alone: bool = False) -> None:
             raise ValueError(f"agent {agent.name!r}: {text}") from None
 
 
-def distinct_agents(given: Sequence[AnyAgent]) -> tuple[AnyAgent, ...]:
+def check_agents(given: Sequence[AnyAgent]) -> tuple[AnyAgent, ...]:
     """Agents that run without calls of their own, with distinct names.
 
     Raises:
@@ -158,7 +158,7 @@ class Workflow:
 
     name: str = field(validator=lambda _self, _attribute, value: check_name(value))
     description: str = ""
-    agents: tuple[AnyAgent, ...] = field(converter=distinct_agents)
+    agents: tuple[AnyAgent, ...] = field(converter=check_agents)
 
     def digest(self, takes: Any = None, gives: Any = str) -> str:
         """Digest of everything that has to be unchanged when a suspended call is resumed."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from itertools import takewhile
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
-from attrs import Factory, define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from pegboard import Actions, Message, Model, Tool, ToolContext, ToolError, TypedTool
 from pegboard.json import is_object
 from pegboard_agents.agent import DEPTH, SECONDS, AgentRun, AnyAgent, Workflow, check_agent
-from pegboard_agents.run import changed_state, context_for, inside, new_session, run_agent, stored_session
+from pegboard_agents.run import context_for, diff_states, inside, new_session, run_agent, session_of
 
 Session: TypeAlias = Literal["fresh", "kept"]
 _TASK: Final = Annotated[str, "The complete task, with everything the agent needs: it doesn't see this conversation."]
@@ -69,7 +70,7 @@ def agent_tool(
     return made().as_tool(**given)
 
 
-def joining_tool(agent: AnyAgent, model: Model | None) -> Tool:
+def tool_to_join(agent: AnyAgent, model: Model | None) -> Tool:
     """A tool by which an agent joins the turn that calls it, with its conversation and its state.
 
     Args:
@@ -127,8 +128,8 @@ class _Runner:
         answer, stored = context.confirmation, None
         if answer is not None and is_object(answer.stored) and answer.stored.get("agent") == self.agent.name:
             stored = answer.stored
-        kept = self._conversation(context)
-        session = stored_session(stored) or kept.session
+        session, history = self._conversation(context)
+        session = session_of(stored) or session
         joins = self.session == "joined"
         outer = evolve(context.request, agent=None) if joins else context.request
         own = context_for(self.agent, outer, session, context.request.state)
@@ -140,7 +141,7 @@ class _Runner:
                 request=request,
                 inherited=context.inherited(),
                 emit=context.emit,
-                history=tuple(kept.messages),
+                history=tuple(history),
                 takes=self.takes,
                 gives=self.gives,
                 stored=stored,
@@ -159,34 +160,25 @@ class _Runner:
             context.metadata(f"{self.agent.name}: {result.ended}", conflicts=list(result.conflicts))
         if not joins:
             return result.value(self.gives)
-        Actions(changed_state(own.state, result.state)).apply_to(context.state)
+        Actions(diff_states(own.state, result.state)).apply_to(context.state)
         return result.text
 
-    def _conversation(self, context: ToolContext) -> _Conversation:
+    def _conversation(self, context: ToolContext) -> tuple[str, Iterable[Message]]:
+        """The session of the agent, and its messages so far."""
         if self.session == "joined":
-            is_before = takewhile(
-                lambda each: context.call_id not in {call.id for call in each.calls}, context.messages
-            )
-            return _Conversation(new_session(self.agent, context.session), list(is_before))
+            before = takewhile(lambda each: context.call_id not in {call.id for call in each.calls}, context.messages)
+            return new_session(self.agent, context.session), before
         key = f"agents:{self.agent.name}"
         stored: Any = (context.values.get(key) or context.state.get(key)) if self.session == "kept" else None
         try:
-            return _Conversation(str(stored["session"]), [Message.from_json(each) for each in stored["messages"]])
+            return str(stored["session"]), [Message.from_json(each) for each in stored["messages"]]
         except (TypeError, KeyError, ValueError, AttributeError):  # there is none, or a host has changed it
-            return _Conversation(new_session(self.agent, context.session))
+            return new_session(self.agent, context.session), ()
 
     def _keep(self, context: ToolContext, session: str, messages: tuple[Message, ...]) -> None:
         stored = {"session": session, "messages": [message.to_json() for message in last_messages(messages)]}
         key = f"agents:{self.agent.name}"
         context.state[key] = context.values[key] = stored
-
-
-@frozen
-class _Conversation:
-    """The session of an agent, and its messages so far."""
-
-    session: str
-    messages: list[Message] = Factory(list[Message])
 
 
 def last_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:

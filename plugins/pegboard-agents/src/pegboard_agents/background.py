@@ -155,16 +155,16 @@ class BackgroundAgent:
             ToolError: There can't be background work here.
             CallError: `limit`: there is too much of it.
         """
-        inherited, self._ask_until = dict(context.inherited()), Future()
+        inherited, ask_until = dict(context.inherited()), Future[None]()
         if (outer := inherited.get("ask_until")) is not None:
-            outer.add_done_callback(self._postpone)
+            outer.add_done_callback(self.postpone)
         call = ToolContext(context.request, context.call_id, context.tool, {}, context.services)
         call.offered = context.offered
-        options: dict[str, Any] = {"ask_until": self._ask_until}
+        options: dict[str, Any] = {"ask_until": ask_until}
         own: dict[str, Any] = {}
         if isinstance(self.agent, Agent):  # the turns in a workflow aren't its own
             options |= {"steering": self._take_inbox, "on_steering": "finish"}
-            own["on_turn"] = self._set_turn
+            own["on_turn"] = partial(setattr, self, "_turn")
         run = AgentRun(
             agent=self.agent,
             call=call,
@@ -178,22 +178,18 @@ class BackgroundAgent:
             options=options,
             **own,
         )
-        unread, waits, status, said = tuple(self.inbox), self.waits, self.status, self.answer
-        run = self._next(run) if request is None and stored is None else run
-        self.turn, self.listener, self._stopped, self._interrupted = context.invocation, context.listener, None, False
-        self.is_left = False
-        self.status, self.waits, self._task = "working", None, None
-        self.answer = "" if stored is None else self.answer
         try:
             operation = context.background(self._work(run, inside.get() + 1))
-        except Exception as error:
-            self.inbox, self.waits, self.status, self.answer, self.listener = deque(unread), waits, status, said, None
-            if isinstance(error, LookupError):
-                text = f"{self.agent.name} was not run: agents can't run in the background here. Do the task yourself."
-                raise ToolError(text) from error
-            raise
+        except LookupError as error:
+            text = f"{self.agent.name} was not run: agents can't run in the background here. Do the task yourself."
+            raise ToolError(text) from error
         if context.provides(ToolRegistry):
             self._forget = partial(context.service(ToolRegistry).operations.forget, operation)
+        self.turn, self.listener, self._ask_until = context.invocation, context.listener, ask_until
+        self.status, self.waits, self.is_left = "working", None, False
+        self._task, self._loop, self._stopped, self._interrupted = None, None, None, False
+        if stored is None:
+            self.answer = ""
 
     def send(self, context: ToolContext, text: str, *, interrupt: bool = False) -> None:
         """Gives it a message: now, at its next request to its model, or to begin with if it doesn't work.
@@ -240,16 +236,13 @@ class BackgroundAgent:
             self.answer, self.failed = "Its event loop was closed while it worked, so its answer is lost.", True
             self._change("ended")
 
-    def postpone(self) -> None:
+    def postpone(self, _outer: object = None) -> None:
         """Its caller's turn has ended: nobody is asked from now on, and nobody gets its events."""
         self.listener = None
         with suppress(InvalidStateError):
             self._ask_until.set_result(None)
 
-    def _postpone(self, _outer: Future[None]) -> None:
-        self.postpone()
-
-    async def ended(self, seconds: float = GRACE_SECONDS) -> bool:
+    async def wait_end(self, seconds: float = GRACE_SECONDS) -> bool:
         """Whether it ends within so many seconds."""
         while self.status == "working":
             done, _ = await asyncio.wait([asyncio.wrap_future(self.changed)], timeout=seconds)
@@ -273,9 +266,6 @@ class BackgroundAgent:
         else:
             self._cancel()
 
-    def _set_turn(self, turn: Turn) -> None:
-        self._turn = turn
-
     def _emit(self, event: AgentEvent) -> None:
         if self.listener is not None:
             self.listener(event.evolve(id=self.id))
@@ -289,9 +279,8 @@ class BackgroundAgent:
 
     def _take_inbox(self) -> list[Message]:
         """The messages that it hasn't read, for its turn."""
-        messages = list[Message]()
-        while self.inbox:
-            messages.append(self.inbox.popleft())
+        messages = list(self.inbox)
+        self.inbox.clear()
         self._taken += messages
         return messages
 
@@ -312,6 +301,8 @@ class BackgroundAgent:
         inside.set(depth)
         due = loop.time() + self.seconds
         try:
+            if run.request is None and run.stored is None:
+                run = self._next(run)
             while True:
                 self._turn = None
                 task = self._task = loop.create_task(run_agent(run))

@@ -53,7 +53,7 @@ async def batch(
         "limit", f"Not run: at most {MOST_CALLS} calls are allowed in one batch. Make this call again."
     )
     results = [*(each for each in given if isinstance(each, ToolResult)), *(late for _ in surplus)]
-    return _together(tool_calls, results)
+    return _merge(tool_calls, results)
 
 
 async def _run(context: ToolContext, call: BatchCall) -> ToolResult:
@@ -62,7 +62,7 @@ async def _run(context: ToolContext, call: BatchCall) -> ToolResult:
     return await context.call(call.tool, call.parameters)
 
 
-def _together(calls: Sequence[BatchCall], results: Sequence[ToolResult]) -> ToolResult:
+def _merge(calls: Sequence[BatchCall], results: Sequence[ToolResult]) -> ToolResult:
     """All results as one: each under its heading, with its images, and all attachments."""
     content: list[Content] = []
     facts: list[dict[str, Any]] = []

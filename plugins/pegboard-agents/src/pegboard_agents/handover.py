@@ -28,7 +28,7 @@ from pegboard.messages import CallPart
 from pegboard.schema.converter import JsonRecord
 from pegboard.tools import EMPTY_CONTEXT
 from pegboard_agents.agent import Agent, AnyAgent, check_agent
-from pegboard_agents.agent_call import joining_tool
+from pegboard_agents.agent_call import tool_to_join
 
 if TYPE_CHECKING:
     from pegboard.approval import Answers
@@ -219,7 +219,7 @@ async def _turn(  # noqa: PLR0913, PLR0917  what a turn is made of
     if not isinstance(agent, Agent):
         if options.get("output_type") is not None:
             raise ValueError(f"{agent.name!r} isn't an Agent: it answers with a text, not with an output_type")
-        joining = joining_tool(agent, model)
+        joining = tool_to_join(agent, model)
         how = {name: options[name] for name in ("where", "active", "on_toolset_error") if name in options}
         tools = (await registry.resolve(context, **how)).with_tools(joining)
         return Turn(_Caller(joining.name), ModelRequest(before.messages, tools=tools), registry, context, **options)

@@ -95,7 +95,7 @@ def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[s
             names = given.pop("agents") or tuple(known)
             if not names:
                 raise ValueError("there are no agents or workflows in the settings to run")
-            for each in background_tools([_named(each, known) for each in names], **given):
+            for each in background_tools([_find(each, known) for each in names], **given):
                 register(each)
 
 
@@ -121,14 +121,14 @@ def _workflow(name: str, read: WorkflowSettings, known: Mapping[str, AnyAgent]) 
         raise ValueError("needs one of sequence, parallel and loop")
     if ("loop" in kinds) != (read.max_rounds is not None):
         raise ValueError("max_rounds is required for a loop, and not allowed for others")
-    agents = [_named(each, known) for each in read.names]
+    agents = [_find(each, known) for each in read.names]
     facts: Any = {"name": name, "description": read.description, "agents": agents}
     if read.max_rounds is not None:
         return LoopAgent(max_rounds=read.max_rounds, **facts)
     return ParallelAgent(**facts) if read.parallel else SequentialAgent(**facts)
 
 
-def _named(name: str, known: Mapping[str, AnyAgent]) -> AnyAgent:
+def _find(name: str, known: Mapping[str, AnyAgent]) -> AnyAgent:
     if name not in known:
         raise ValueError(f"there is no agent {name!r} in the settings.{did_you_mean(suggest(name, known))}")
     return known[name]

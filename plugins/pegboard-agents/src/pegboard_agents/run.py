@@ -10,7 +10,7 @@ from uuid import uuid4
 from weakref import WeakSet
 
 import attrs
-from attrs import Factory, frozen
+from attrs import frozen
 
 from pegboard import (
     REMOVED,
@@ -80,7 +80,7 @@ def new_session(agent: AnyAgent, outer: str | None) -> str:
     return "/".join(filter(None, (outer, agent.name, uuid4().hex[:12])))
 
 
-def changed_state(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def diff_states(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """The changes from one state to another: key -> value, or `REMOVED`."""
     changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
     return changed | dict.fromkeys((key for key in before if key not in after), REMOVED)
@@ -114,11 +114,11 @@ async def _run_object(agent: RunsAgent, run: AgentRun) -> Any:
 
 
 async def _run_turn(agent: Agent, run: AgentRun) -> AgentResult:
-    suspended = None if run.stored is None else _read(agent, run)
+    resume: dict[str, Any] = {} if run.stored is None else _resume_options(agent, run)
     registry = agent.registry or run.call.service(ToolRegistry)
     model, binding = await _model_of(agent, registry, run), _binding.get()
     try:
-        turn = _turn_of(agent, model, registry, run, suspended)
+        turn = _turn_of(agent, model, registry, run, resume)
         run.on_turn(turn)
         outcome = await turn.run()
     except FatalToolError:
@@ -147,8 +147,8 @@ def _forward(run: AgentRun, agent: str, event: Any) -> None:
     run.emit(AgentEvent(agent, event))
 
 
-def _turn_of(agent: Agent, model: Model, registry: ToolRegistry, run: AgentRun, suspended: _Suspended | None) -> Turn:
-    options: dict[str, Any] = {**run.inherited, "where": agent.where, "limits": agent.limits, **run.options}
+def _turn_of(agent: Agent, model: Model, registry: ToolRegistry, run: AgentRun, resume: dict[str, Any]) -> Turn:
+    options: dict[str, Any] = {**run.inherited, "where": agent.where, "limits": agent.limits, **run.options, **resume}
     options["listener"] = partial(_forward, run, agent.name)
     if agent.registry is None:
         options["active"] = [tool.name for tool in run.call.offered]
@@ -157,23 +157,12 @@ def _turn_of(agent: Agent, model: Model, registry: ToolRegistry, run: AgentRun, 
     if run.gives is not str:
         options["output_type"] = run.gives
     asked = ModelRequest((), instructions=agent.instructions, config=agent.config)
-    if suspended is None:
+    if not resume:
         asked = asked.with_messages(*run.messages)
-    else:
-        options |= {"resume": suspended.outcome, "answers": suspended.answers, "tool_results": suspended.tool_results}
     return Turn(model, asked, registry, run.context, **options)
 
 
 # Runs that wait for a person ---------------------------------------------------------------------------------------
-
-
-@frozen
-class _Suspended:
-    """Suspended turn of an agent, with the answer to resume it."""
-
-    outcome: TurnOutcome
-    answers: Mapping[str, Any] = Factory(dict[str, Any])
-    tool_results: Mapping[str, Any] = Factory(dict[str, Any])
 
 
 def _suspension(agent: Agent, run: AgentRun, outcome: TurnOutcome) -> Suspension:
@@ -215,13 +204,13 @@ def check_stored(agent: Agent | Workflow, run: AgentRun) -> Mapping[str, Any]:
     return stored
 
 
-def unreadable(agent: AnyAgent) -> ToolError:
+def read_error(agent: AnyAgent) -> ToolError:
     """The error of a suspended run whose data can't be read."""
     return ToolError(f"{agent.name} can't resume: its stored state can't be read. Call it again.")
 
 
-def _read(agent: Agent, run: AgentRun) -> _Suspended:
-    """The suspended turn that a run resumes, with the answer.
+def _resume_options(agent: Agent, run: AgentRun) -> dict[str, Any]:
+    """The options of a turn that resumes a suspended one with the answer.
 
     Raises:
         ToolError: The agent has changed, or the stored turn can't be read.
@@ -230,15 +219,15 @@ def _read(agent: Agent, run: AgentRun) -> _Suspended:
     try:
         outcome, asked = TurnOutcome.from_json(stored.get("outcome")), str(stored.get("asked"))
     except PendingError as error:
-        raise unreadable(agent) from error
+        raise read_error(agent) from error
     given = None if answer.payload == stored.get("payload") else answer.payload
     if any(call.id == asked for call in outcome.for_host):
         no = ToolResult.error("rejected", f"The user gave no result: {answer.feedback or 'no reason given'}.")
-        return _Suspended(outcome, tool_results={asked: given if answer.confirmed else no})
-    return _Suspended(outcome, {asked: Once(given) if answer.confirmed else Reject(answer.feedback)})
+        return {"resume": outcome, "tool_results": {asked: given if answer.confirmed else no}}
+    return {"resume": outcome, "answers": {asked: Once(given) if answer.confirmed else Reject(answer.feedback)}}
 
 
-def stored_session(stored: Any) -> str | None:
+def session_of(stored: Any) -> str | None:
     """The session of a suspended run, by its stored data."""
     session = stored.get("session") if is_object(stored) else None
     return session if isinstance(session, str) else None

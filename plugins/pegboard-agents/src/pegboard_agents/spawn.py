@@ -14,7 +14,7 @@ from attrs import define, field
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, ToolRegistry, ToolResult, TurnOutcome
 from pegboard.errors import log_failure
 from pegboard.json import is_object
-from pegboard_agents.agent import DEPTH, SECONDS, AnyAgent, distinct_agents
+from pegboard_agents.agent import DEPTH, SECONDS, AnyAgent, check_agents
 from pegboard_agents.agent_call import check_depth
 from pegboard_agents.background import GRACE_SECONDS, BackgroundAgent, Owner, StoredAgent
 from pegboard_agents.handover import may_return
@@ -60,7 +60,7 @@ def background_tools(
     """
     if depth < 1 or most < 1 or not (isfinite(timeout) and timeout > 0):
         raise ValueError(f"depth, most and timeout must be above 0, got {depth!r}, {most!r} and {timeout!r}")
-    known = {agent.name: agent for agent in distinct_agents(agents)}
+    known = {agent.name: agent for agent in check_agents(agents)}
     return _Background(known, keep, most, depth, timeout).tools()
 
 
@@ -82,77 +82,55 @@ class _Background:
             f"- {name}: {' '.join(agent.description.split())}" if agent.description else f"- {name}"
             for name, agent in self.agents.items()
         )
-        who = {"type": "string", "enum": list(self.agents), "description": "Name of the agent."}
-        task = {
-            "type": "string",
-            "description": "The complete task, with everything the agent needs: it doesn't see this conversation.",
-        }
-        message = {"type": "string", "description": "The message."}
-        interrupt = {
-            "type": "boolean",
-            "description": "Set it to true to stop what the agent is doing. Otherwise it reads the message as soon as "
-            "it has finished its present step.",
-            "default": False,
-        }
+        agent = _text("Name of the agent.", enum=list(self.agents))
+        task = _text("The complete task, with everything the agent needs: it doesn't see this conversation.")
+        how = (
+            "Set it to true to stop what the agent is doing. Otherwise it reads the message as soon as it has finished "
+        )
+        interrupt = {"type": "boolean", "description": f"{how}its present step.", "default": False}
         ids = {"type": "array", "items": _ID, "minItems": 1, "maxItems": 50, "description": "Ids of the agents."}
-        wait_for = {
-            "enum": ["all", "any"],
-            "description": "all: wait until all have ended. any: wait until one has ended.",
-            "default": "all",
-        }
-        seconds = {
-            "type": "number",
-            "minimum": 0,
-            "maximum": LONGEST_WAIT,
-            "description": "How long to wait, in seconds.",
-            "default": 60,
-        }
+        until = "all: wait until all have ended. any: wait until one has ended, or has a question for the user."
+        wait_for = {"enum": ["all", "any"], "description": until, "default": "all"}
+        limits = {"minimum": 0, "maximum": LONGEST_WAIT, "default": 60}
+        seconds = {"type": "number", "description": "How long to wait, in seconds.", **limits}
         lasts = "" if self.keep else " It ends with your turn."
         return (
             _tool(
-                "spawn_agent",
+                self.spawn_agent,
                 "Start an agent",
                 "Start an agent that works in the background, while you continue. Returns its id. Call wait_agents to "
                 f"get its answer.{lasts} Agents:\n{lines}",
-                {"agent": who, "request": task},
-                ["agent", "request"],
-                self.spawn,
+                {"agent": agent, "request": task},
             ),
             _tool(
-                "send_agent_input",
+                self.send_agent_input,
                 "Send a message to an agent",
                 "Send a message to an agent that you started. An agent that has ended continues its conversation, also "
                 "one of an earlier turn.",
-                {"id": _ID, "message": message, "interrupt": interrupt},
-                ["id", "message"],
-                self.send,
+                {"id": _ID, "message": _text("The message."), "interrupt": interrupt},
             ),
             _tool(
-                "wait_agents",
+                self.wait_agents,
                 "Wait for agents",
                 "Wait for agents that you started. Returns the answers of those that have ended, and the state of the "
                 "others. If an agent has a question for the user, this asks it.",
                 {"ids": ids, "wait_for": wait_for, "seconds": seconds},
-                ["ids"],
-                self.wait,
                 read_only=True,
                 timeout=LONGEST_WAIT + 60,
             ),
             _tool(
-                "close_agent",
+                self.close_agent,
                 "End an agent",
                 "End an agent that you started, with all agents that it has started. Returns its last answer, or what "
                 "it has written so far.",
                 {"id": _ID},
-                ["id"],
-                self.close,
                 idempotent=True,
             ),
         )
 
     # The tools -----------------------------------------------------------------------------------------------------
 
-    async def spawn(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def spawn_agent(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Starts an agent."""
         agent = self.agents[arguments["agent"]]
         check_depth(agent.name, inside.get(), self.depth)
@@ -165,7 +143,7 @@ class _Background:
         text = f"{record.id} is working. Its id is {record.id}. Call wait_agents with this id to get its answer."
         return _result(text, [record])
 
-    async def send(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def send_agent_input(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Gives an agent a message."""
         record = self._find(context, arguments["id"])
         status, interrupt = record.status, arguments.get("interrupt", False)
@@ -180,11 +158,10 @@ class _Background:
         did = {"ended": "continues", "waiting": "dropped its question and continues"}.get(status, "got your message")
         return _result(f"{record.id} {did}.", [record])
 
-    async def wait(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def wait_agents(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Waits for agents."""
-        self._restore(context)
+        notes = self._take_answer(context)
         records = [self._find(context, each) for each in dict.fromkeys(arguments["ids"])]
-        notes = self._answer(context)
         seconds, wants_any = arguments.get("seconds", 60), arguments.get("wait_for") == "any"
         if context.remaining is not None:
             seconds = min(seconds, max(context.remaining - 1, 0))
@@ -209,19 +186,19 @@ class _Background:
             self._store(context, each)
         return _result("\n\n".join((*notes, *(each.report for each in records))), records)
 
-    async def close(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def close_agent(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Ends an agent."""
         record = self._find(context, arguments["id"])
-        ending = [each for each in (record, *self._started_by(record)) if each.status != "ended"]
+        ending = [each for each in (record, *self._agents_below(record)) if each.status != "ended"]
         for each in ending:
             each.stop("close_agent was called")
         with context.unlocked():
-            await asyncio.gather(*(each.ended(GRACE_SECONDS + 1) for each in ending))
+            await asyncio.gather(*(each.wait_end(GRACE_SECONDS + 1) for each in ending))
         record.take_report()
         self._store(context, record)
         return _result(record.report, [record])
 
-    def _started_by(self, record: BackgroundAgent) -> list[BackgroundAgent]:
+    def _agents_below(self, record: BackgroundAgent) -> list[BackgroundAgent]:
         """The agents that an agent, its members or the agents that it called have started: in sessions below its."""
         below = f"{record.session}/"
         known = [each for each in list(self._known.values()) if each.owner[0] == record.owner[0]]
@@ -238,26 +215,17 @@ class _Background:
         hint, asks.asked_by = f"{asks.id}: {waits.hint}", (context.message, context.call_id)
         context.suspend(hint, waits.payload, stored=stored, request=waits.request)
 
-    def _stored(self, context: ToolContext) -> Mapping[str, Any]:
-        """What the call stored when it was suspended."""
+    def _take_answer(self, context: ToolContext) -> list[str]:
+        """Gives an agent the answer to the question by which the call was suspended; returns notes for the model."""
         answer = context.confirmation
-        return answer.stored if answer is not None and is_object(answer.stored) else {}
-
-    def _restore(self, context: ToolContext) -> None:
-        """Takes over the agents of a suspended call of another process."""
-        agents = self._stored(context).get("agents")
-        for id_, each in agents.items() if is_object(agents) else ():
-            self._remember(context, id_, each, context.state.get(f"{STORED}{id_}"))
-
-    def _answer(self, context: ToolContext) -> list[str]:
-        """Gives an agent the answer to its question; returns notes for the model."""
-        stored, answer = self._stored(context), context.confirmation
-        if "asks" not in stored:
+        stored = None if answer is None else answer.stored
+        if not is_object(stored) or not is_object(agents := stored.get("agents")):
             return []
-        record = self._find(context, str(stored["asks"]))
-        if record.waits is None or record.waits.key != stored.get("key"):
+        for id_, each in agents.items():  # of another process
+            self._remember(context, id_, each, context.state.get(f"{STORED}{id_}"))
+        record = self._find(context, str(stored.get("asks")))
+        if (waits := record.waits) is None or waits.key != stored.get("key"):
             return [f"The answer of the user wasn't used: {record.id} doesn't wait for it any more."]
-        waits = record.waits
         self._begin(context, record)
         record.start(context, stored=waits.stored, answer=answer)
         return []
@@ -321,7 +289,7 @@ class _Background:
         ending = [each for each in agents if not each.keep and each.status != "ended"]
         for each in ending:
             each.stop("its caller's turn ended")
-        await asyncio.gather(*(each.ended(GRACE_SECONDS + 1) for each in ending))
+        await asyncio.gather(*(each.wait_end(GRACE_SECONDS + 1) for each in ending))
 
     def _find(self, context: ToolContext, id_: str) -> BackgroundAgent:
         """The agent of this id that the session has started.
@@ -336,7 +304,8 @@ class _Background:
             own = [each.id for each in list(self._known.values()) if _owns(context, each)]
             there_are = f"There are {', '.join(own)}." if own else "Start one with spawn_agent."
             raise ToolError(f"There is no agent {id_!r:.80} here. {there_are}")
-        self._known[id_] = self._known.pop(id_)  # the last ones are those that were used last
+        self._known.pop(id_, None)
+        self._known[id_] = record  # as the last one: others are forgotten first
         record.check_loop()
         return record
 
@@ -416,17 +385,19 @@ def _result(text: str, records: Sequence[BackgroundAgent]) -> ToolResult:
     return ToolResult(text, {"agents": agents})  # pyright: ignore[reportArgumentType]  converted
 
 
-def _tool(  # noqa: PLR0913, PLR0917  what each tool has
-    name: str,
-    title: str,
-    description: str,
-    properties: Mapping[str, Any],
-    required: Sequence[str],
-    handler: Any,
-    **options: Any,
-) -> Tool:
-    schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-    options.setdefault("open_world", True)
-    return Tool.from_schema(
-        name, schema, handler, title=title, description=description, tags=("needs-turn",), **options
-    )
+def _text(description: str, **facts: Any) -> dict[str, Any]:
+    return {"type": "string", "description": description, **facts}
+
+
+def _tool(handler: Any, title: str, description: str, properties: Mapping[str, Any], **options: Any) -> Tool:
+    """The tool of a method; the arguments without a default are required."""
+    required = [name for name, each in properties.items() if "default" not in each]
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    facts: dict[str, Any] = {
+        "title": title,
+        "description": description,
+        "tags": ("needs-turn",),
+        "open_world": True,
+        **options,
+    }
+    return Tool.from_schema(handler.__name__, schema, handler, **facts)

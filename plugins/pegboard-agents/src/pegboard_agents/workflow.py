@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any, ClassVar, Final, cast
 
 import attrs
-from attrs import Attribute, define, field, frozen
+from attrs import Attribute, field, frozen
 
 from pegboard import REMOVED, Actions, ToolError
 from pegboard.errors import FatalToolError, log_failure
@@ -17,13 +17,13 @@ from pegboard.schema.converter import JsonRecord
 from pegboard.tools import merge_actions
 from pegboard_agents.agent import AgentEvent, AgentResult, AgentRun, AnyAgent, Suspension, Workflow
 from pegboard_agents.run import (
-    changed_state,
     check_stored,
     context_for,
+    diff_states,
     new_session,
+    read_error,
     run_agent,
-    stored_session,
-    unreadable,
+    session_of,
 )
 
 MOST_ROUNDS: Final = 1_000
@@ -46,7 +46,7 @@ class StateChanges(JsonRecord):
     @classmethod
     def between(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> StateChanges:
         """The changes from one state to another."""
-        changed = changed_state(before, after)
+        changed = diff_states(before, after)
         values = {key: value for key, value in changed.items() if value is not REMOVED}
         return cls(values, tuple(key for key in changed if key not in values))
 
@@ -55,14 +55,14 @@ class StateChanges(JsonRecord):
         """The changes as actions of a call."""
         return Actions({**self.values, **dict.fromkeys(self.removed, REMOVED)})
 
-    def applied(self, state: Mapping[str, Any]) -> dict[str, Any]:
+    def change(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """A copy of a state with the changes."""
         after = dict(state)
         self.actions.apply_to(after)
         return after
 
 
-def _heard(name: str, text: str) -> str:
+def _quote(name: str, text: str) -> str:
     return f"The agent {name} answered:\n{text}"
 
 
@@ -72,7 +72,7 @@ def _forward(run: AgentRun, workflow: str, event: AgentEvent) -> None:
 
 def _step(workflow: Workflow, run: AgentRun, agent: AnyAgent, state: Mapping[str, Any], **facts: Any) -> AgentRun:
     """The run of one agent in the run of its workflow."""
-    session = stored_session(facts.get("stored")) or new_session(agent, run.context.session)
+    session = session_of(facts.get("stored")) or new_session(agent, run.context.session)
     return attrs.evolve(
         run,
         agent=agent,
@@ -106,7 +106,7 @@ async def _run(step: AgentRun) -> AgentResult:
         raise ToolError(f"{name} failed ({type(error).__name__}). Try again, or continue without it.") from error
 
 
-def _asks(workflow: Workflow, run: AgentRun, waits: Suspension, **facts: Any) -> AgentResult:
+def _suspend(workflow: Workflow, run: AgentRun, waits: Suspension, **facts: Any) -> AgentResult:
     """The suspended run of a workflow, one of whose agents waits for this."""
     stored = {
         "agent": workflow.name,
@@ -165,19 +165,19 @@ class SequentialAgent(Workflow):
         progress, base = self._progress(run), run.context.state
         answer = run.answer
         while progress.place < self.turns:
-            agent, state = self.agents[progress.place % len(self.agents)], progress.state.applied(base)
+            agent, state = self.agents[progress.place % len(self.agents)], progress.state.change(base)
             heard = (*run.heard, *progress.heard)[-MOST_HEARD:]
             own: dict[str, Any] = {"heard": heard, "stored": progress.waiting, "answer": answer}
             step = _step(self, run, agent, state, in_loop=run.in_loop or self.in_loop, **own)
             try:
                 result = await _run(step)
-                passed = None if result.suspension is not None else self._passed(progress, agent, result, base)
+                passed = None if result.suspension is not None else self._advance(progress, agent, result, base)
             except ToolError as error:
                 before = f"\nThe last answer before that:\n{progress.answer}" if progress.answer else ""
                 raise ToolError(f"{self.name} ended: {error.text}{before}", retryable=error.retryable) from error
             if result.suspension is not None:
                 progress = progress.evolve(waiting=result.suspension.stored)
-                return _asks(self, run, result.suspension, progress=progress.to_json())
+                return _suspend(self, run, result.suspension, progress=progress.to_json())
             assert passed is not None
             progress, answer = passed, None
             if result.ended == "escalated" and step.in_loop:
@@ -190,14 +190,14 @@ class SequentialAgent(Workflow):
         try:
             return _Progress.from_json(check_stored(self, run).get("progress"))
         except ValueError as error:
-            raise unreadable(self) from error
+            raise read_error(self) from error
 
-    def _passed(self, progress: _Progress, agent: AnyAgent, result: AgentResult, base: Mapping[str, Any]) -> _Progress:
+    def _advance(self, progress: _Progress, agent: AnyAgent, result: AgentResult, base: Mapping[str, Any]) -> _Progress:
         has_left = result.ended == "escalated" and result.outcome is not None and not result.outcome.text
         text = "" if has_left else result.text
         return progress.evolve(
             place=progress.place + 1,
-            heard=(*progress.heard, _heard(agent.name, text))[-MOST_HEARD:] if text else progress.heard,
+            heard=(*progress.heard, _quote(agent.name, text))[-MOST_HEARD:] if text else progress.heard,
             answer=text or progress.answer,
             state=StateChanges.between(base, result.state),
             waiting=None,
@@ -208,7 +208,7 @@ class SequentialAgent(Workflow):
         return ""
 
     def _result(self, progress: _Progress, base: Mapping[str, Any], ended: str = "answered") -> AgentResult:
-        state = progress.state.applied(base)
+        state = progress.state.change(base)
         return AgentResult(agent=self.name, ended=ended, answer=progress.answer, state=state)
 
 
@@ -270,14 +270,6 @@ class _Branch(JsonRecord):
     waiting: Suspension | None = None
 
 
-@define(eq=False)
-class _Branches:
-    """The agents that run at the same time, and what has become of them."""
-
-    ended: list[_Branch | None]
-    asked: int = -1  # the place of the one whose question is answered
-
-
 @frozen(kw_only=True)
 class ParallelAgent(Workflow):
     """Agent that runs other agents at the same time, and returns all answers.
@@ -293,47 +285,46 @@ class ParallelAgent(Workflow):
             ToolError: All failed; or the stored data can't be read.
             FatalToolError: A tool ended the turn.
         """
-        branches, base = self._branches(run), run.context.state
-        places = [place for place, each in enumerate(branches.ended) if each is None or place == branches.asked]
-        done = await asyncio.gather(
-            *(self._branch(run, place, branches.ended[place], base) for place in places), return_exceptions=True
-        )
-        for place, each in zip(places, done, strict=True):
+        branches, places = self._read(run)
+        for each in await asyncio.gather(
+            *(self._run_branch(run, place, branches.get(place)) for place in places), return_exceptions=True
+        ):
             if isinstance(each, BaseException):
                 raise each  # all others have ended
-            branches.ended[place] = each
-        ended = [each or _Branch() for each in branches.ended]
+            place, branches[place] = each
+        ended = [branches[place] for place in range(len(self.agents))]
         for place, each in enumerate(ended):
             if each.waiting is not None:
                 written = [one.to_json() for one in ended]
-                return _asks(self, run, each.waiting, branches=written, place=place)
-        return self._together(ended, run)
+                return _suspend(self, run, each.waiting, branches=written, place=place)
+        return self._merge(ended, run)
 
-    def _branches(self, run: AgentRun) -> _Branches:
+    def _read(self, run: AgentRun) -> tuple[dict[int, _Branch], Sequence[int]]:
+        """The branches of a suspended run, by place, and the places of those to run."""
         if run.stored is None:
-            return _Branches([None] * len(self.agents))
+            return {}, range(len(self.agents))
         stored = check_stored(self, run)
         place, listed = stored.get("place"), cast("list[Any] | None", stored.get("branches"))
         if type(place) is not int or not isinstance(listed, list) or len(listed) != len(self.agents):
-            raise unreadable(self)
+            raise read_error(self)
         try:
-            return _Branches([_Branch.from_json(each) for each in listed], place)
+            return dict(enumerate(map(_Branch.from_json, listed))), [place]
         except ValueError as error:
-            raise unreadable(self) from error
+            raise read_error(self) from error
 
-    async def _branch(self, run: AgentRun, place: int, before: _Branch | None, base: Mapping[str, Any]) -> _Branch:
-        waits = None if before is None else before.waiting
+    async def _run_branch(self, run: AgentRun, place: int, before: _Branch | None) -> tuple[int, _Branch]:
+        waits, base = None if before is None else before.waiting, run.context.state
         own = {"stored": waits and waits.stored, "answer": None if waits is None else run.answer}
         try:
             result = await _run(_step(self, run, self.agents[place], base, **own))
             if result.suspension is not None:
-                return _Branch(waiting=result.suspension)
+                return place, _Branch(waiting=result.suspension)
             has_left = result.ended == "escalated"
-            return _Branch(result.text, escalated=has_left, state=StateChanges.between(base, result.state))
+            return place, _Branch(result.text, escalated=has_left, state=StateChanges.between(base, result.state))
         except ToolError as error:
-            return _Branch(error=error.text)
+            return place, _Branch(error=error.text)
 
-    def _together(self, ended: Sequence[_Branch], run: AgentRun) -> AgentResult:
+    def _merge(self, ended: Sequence[_Branch], run: AgentRun) -> AgentResult:
         """The answers and changes of all agents.
 
         Raises:
