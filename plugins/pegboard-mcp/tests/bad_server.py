@@ -155,7 +155,8 @@ def main():
         if method == "initialize":
             version = "1999-01-01" if FAULT == "version" else params["protocolVersion"]
             about = {"name": os.environ.get("NAME", "bad"), "version": "1"}
-            write(id=id_, result={"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about})
+            texts = {"serverInfo": about, **({"instructions": "Echo first."} if FAULT == "more" else {})}
+            write(id=id_, result={"protocolVersion": version, "capabilities": {"tools": {}}, **texts})
         elif method == "tools/list":
             write(id=id_, result=tools(params.get("cursor")))
         elif method == "tools/call":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard import Config, Limits, Permissions, ToolRegistry, ToolSpec
+from pegboard import Config, Limits, ModelRequest, Permissions, ToolRegistry, ToolSpec
 from pegboard.cli.main import main
 from pegboard.testing import discover
 from pegboard.tools import EMPTY_CONTEXT
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 class Machine:
     """A user's machine: a server, the file of what was accepted, and a lock in effect."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, **settings: object) -> None:
         self.lock, self.more, self.accepted = folder / "pegboard.lock", folder / "more.json", folder / "accepted.json"
         self.config = Config(lock={"file": str(self.lock)})
         args = ["-I", SERVER, "more", str(self.more)]
@@ -64,6 +64,21 @@ async def test_exactly_the_locked_definitions_are_accepted_on_a_first_list(tmp_p
         assert resolved.names == ("real__echo", "real__env")
         assert "'evil' is held back" in str(resolved.problems)
     assert "evil" not in made.accepted.read_text()
+
+
+async def test_instructions_arent_in_a_lock_and_are_held_back_until_they_are_accepted(tmp_path):
+    made = Machine(tmp_path, instructions=True)
+    write_lock(made.lock, Lock(), whole=True)
+    await made.lock_all()
+    async with made.registry() as (registry, _):
+        request = await registry.process(ModelRequest("hi", tools=await registry.resolve()))
+        assert "Echo first." in request.system
+    made.accepted.unlink()  # another user's machine
+    async with made.registry() as (registry, _):
+        resolved = await registry.resolve()
+        assert resolved.names == ("real__echo", "real__env")
+        assert "its instructions are held back" in str(resolved.problems)
+        assert "Echo first." not in (await registry.process(ModelRequest("hi", tools=resolved))).system
 
 
 async def test_what_another_has_locked_is_asked_for_and_accepted_and_nothing_more(tmp_path):

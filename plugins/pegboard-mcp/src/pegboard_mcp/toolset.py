@@ -169,7 +169,7 @@ class McpToolset(ToolsetBase):
         before, pins = self._accepted, self._pins or {}
         tools, _ = tools_of(self.name, self.settings, listed.tools.values(), self._call)
         same = {_own_name(tool) for tool in tools if pins.get(tool.name) == digest_in_lock(tool)}
-        instructions = listed.instructions if before is None else before.instructions
+        instructions = "" if before is None else before.instructions  # the lock has none, so none are accepted
         own = {name: each for name, each in listed.tools.items() if name in same}
         accepted = Definitions(own, instructions=instructions, server=listed.server)
         if before is None or _digests(_Known(before)) != _digests(_Known(accepted)):
