@@ -10,7 +10,7 @@ import pytest
 from installed import install, write
 from pegboard import Origin, Tool, tool, tool_of
 from pegboard_lock import CodeDigests, code as code_module
-from pegboard_lock.code import change_of_code, joined_code
+from pegboard_lock.code import change_of_code, join_code
 
 SETTLED = 1_600_000_000
 
@@ -70,10 +70,10 @@ def test_compiled_files_have_a_digest_for_their_wheel_tag(site, tmp_path):
     assert change_of_code(code, code) is None
     assert change_of_code({**other, **code}, code) is None
     assert change_of_code(other, code) == "isn't locked for cp311-cp311-linux_x86_64"
-    assert joined_code(other, code) == {**other, **code}
+    assert join_code(other, code) == {**other, **code}
     for changed in ({"*": "sha256:2"}, {"cp311-cp311-linux_x86_64": "sha256:2"}):
         assert change_of_code({**code, **changed}, code) == "has changed"
-    assert joined_code({**other, "*": "sha256:2"}, code) == code
+    assert join_code({**other, "*": "sha256:2"}, code) == code
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,11 @@ def _alternative(name, part):
     return properties(("kind",), kind={"const": name}, value=part)
 
 
+def _draft_7(part, pattern, other):
+    own = {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"t": {**TEXT, "pattern": pattern}}}
+    return {**properties(("a", "n"), a=part, n=other), **own}
+
+
 def _tree(leaf):
     return properties(leaf=leaf, parts={"type": "array", "items": {"$ref": "#/$defs/t"}})
 
@@ -150,6 +155,16 @@ def test_a_part_that_takes_less_hides_no_other_that_may_take_more():
             {**properties(a=WHOLE, b=TEXT), "if": {"required": ["a"]}, "then": {"required": ["b"]}},
             properties(a={**WHOLE, "maximum": 5}, b=TEXT),
             id="a condition is gone",
+        ),
+        pytest.param(
+            _draft_7({"$ref": "#/definitions/t"}, "^[a-z]+$", {**WHOLE, "maximum": 9}),
+            _draft_7({"$ref": "#/definitions/t", "not": {}}, "^([a-z]+|[0-9]{7}!)$", {**WHOLE, "maximum": 5}),
+            id="a keyword that its draft ignores beside a reference",
+        ),
+        pytest.param(
+            _draft_7({"type": "array", "items": {"$ref": "#/definitions/t"}}, "^[a-z]+$", {**WHOLE, "maximum": 9}),
+            _draft_7({"type": "array", "prefixItems": [False]}, "^[a-z]+$", {**WHOLE, "maximum": 5}),
+            id="a keyword that its draft doesn't have",
         ),
     ],
 )

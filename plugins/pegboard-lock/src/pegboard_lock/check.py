@@ -130,7 +130,7 @@ class Comparison:
                 drifts.setdefault(name, []).append(Drift("code", None, text, toolset=name))
         return drifts
 
-    def unloaded(self, present: Present) -> set[str]:
+    def absent_files(self, present: Present) -> set[str]:
         """The files of functions that have locked tools, are there, and none of whose tools is present."""
         names = {name for entry in self.lock.tools.values() if (name := entry["distribution"] or "").startswith(FILE)}
         if names:
@@ -143,14 +143,14 @@ class Comparison:
         """The entries of locked tools that aren't there, by name, if what they were of is known now."""
         here = {tool.name for tool in present.tools}
         gone = {name: entry for name, entry in self.lock.tools.items() if name not in here}
-        unloaded = self.unloaded(present) if gone else ()
+        absent = self.absent_files(present) if gone else ()
         return {
             name: entry
             for name, entry in gone.items()
-            if (entry["toolset"] in present.toolsets if entry["toolset"] else entry["distribution"] not in unloaded)
+            if (entry["toolset"] in present.toolsets if entry["toolset"] else entry["distribution"] not in absent)
         }
 
-    def removed(self, present: Present) -> list[Drift]:
+    def removals(self, present: Present) -> list[Drift]:
         """The drifts of locked tools that aren't there."""
         return [Drift("removed", name, "it is no longer there") for name in self.missing(present)]
 
@@ -160,7 +160,7 @@ class Comparison:
         of_code, of_toolsets = self.of_code(name for _, name, _ in known), self.of_toolsets(present.identities)
         drifts = [drift for _, _, own in known for drift in own]
         drifts += [drift for table in (of_code, of_toolsets) for own in table.values() for drift in own]
-        return by_gravity([*drifts, *self.removed(present)])
+        return by_gravity([*drifts, *self.removals(present)])
 
 
 def relative_paths(value: Any, base: Path) -> Any:

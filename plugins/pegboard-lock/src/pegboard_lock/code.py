@@ -99,14 +99,14 @@ class CodeDigests:
 
     def entry(self, name: str) -> JsonObject:
         """The entry of a distribution, or of `"file:PATH"`, in a lock: its version and its code."""
-        known = self._examined(name, lambda: self._files_of(name))
+        known = self._examine(name, lambda: self._files_of(name))
         return {"version": known.files and known.files.version, "code": known.code}
 
     def of_toolset(self, name: str, places: Iterable[str]) -> Code:
         """The digest of the files at these places, and below those that are folders."""
-        return self._examined(f"toolset:{name}", lambda: _files_at(places)).code
+        return self._examine(f"toolset:{name}", lambda: _files_at(places)).code
 
-    def _examined(self, name: str, find: Callable[[], _Files | None]) -> _Known:
+    def _examine(self, name: str, find: Callable[[], _Files | None]) -> _Known:
         now, known = self.clock(), self._known.get(name)
         if known is not None and now < known.examined_at + _SECONDS:
             return known
@@ -197,7 +197,7 @@ def change_of_code(locked: Any, now: Code) -> str | None:
     return f"isn't locked for {', '.join(new)}" if new else None
 
 
-def joined_code(locked: Any, now: Code) -> Code:
+def join_code(locked: Any, now: Code) -> Code:
     """Code for a lock: with the digests of other wheel tags, if the rest of the code is the same."""
     if isinstance(locked, dict) and isinstance(now, dict) and cast("JsonObject", locked).get("*") == now.get("*"):
         return {**cast("dict[str, str]", locked), **now}
@@ -213,7 +213,7 @@ def _files_of_distribution(name: str) -> _Files | None:
         if _is_editable(found):
             files, tag = _sources(found), "editable"
         else:
-            files, tag = _installed(found), _tag(found)
+            files, tag = _files_in_record(found), _tag(found)
     except (PackageNotFoundError, OSError, ValueError, UnicodeError):
         return None
     if files is None or len(files.named) > _MOST_FILES:
@@ -231,7 +231,7 @@ def _is_editable(found: Distribution) -> bool:
         return True
 
 
-def _installed(found: Distribution) -> _Files | None:
+def _files_in_record(found: Distribution) -> _Files | None:
     """The files in RECORD that belong to the distribution itself; `None` without one."""
     record = found.read_text("RECORD")  # read here, as `files` leaves out what is missing, by version of the finder
     if not record:

@@ -31,7 +31,7 @@ from pegboard_lock.check import Comparison
 from pegboard_lock.code import FILE
 from pegboard_lock.drift import Drift
 from pegboard_lock.lock_file import Lock, LockError, is_binding, read_lock, write_lock
-from pegboard_lock.present import Found, find_for, find_known, find_live, lock_of, with_named
+from pegboard_lock.present import Found, find_for, find_known, find_live, lock_of, take_names
 from pegboard_lock.settings import CLASSES, DriftClass, LockSettings, base_of, lock_path, read_settings
 
 _CANT_COMPARE: Final = 3
@@ -84,7 +84,7 @@ def lock_command(options: Options, names: tuple[str, ...], *, yes: bool) -> int:
     found = find_live(session) if options.live else find_known(session)
     for failure in found.failures:
         write_note(failure)
-    new = _named(comparison, found, names) if names else lock_of(comparison, found.present)
+    new = _take_names(comparison, found, names) if names else lock_of(comparison, found.present)
     is_same = new.to_text() == lock.to_text()
     if not names or is_same:
         for hint in _hints(comparison, found):
@@ -111,10 +111,10 @@ def _is_accepted(old: Lock, new: Lock, file: Path, *, yes: bool) -> bool:
     return False
 
 
-def _named(comparison: Comparison, found: Found, names: tuple[str, ...]) -> Lock:
+def _take_names(comparison: Comparison, found: Found, names: tuple[str, ...]) -> Lock:
     """The lock with what these names name as it is now; raises `click.UsageError` for a name that is nothing."""
     try:
-        return with_named(comparison, found.present, names)
+        return take_names(comparison, found.present, names)
     except LookupError as error:
         name, lock = str(error.args[0]), comparison.lock
         known = {*lock.tools, *(tool.name for tool in found.present.tools), *lock.distributions, *lock.toolsets}
@@ -127,8 +127,8 @@ def _hints(comparison: Comparison, found: Found) -> Iterator[str]:
     """Which tools aren't known now, with the options that load them."""
     if found.unqueried:
         yield f"Toolsets of {', '.join(found.unqueried)} weren't queried: --live does."
-    if unloaded := comparison.unloaded(found.present):
-        options = (f"--functions {visible(name.removeprefix(FILE))}" for name in sorted(unloaded))
+    if absent := comparison.absent_files(found.present):
+        options = (f"--functions {visible(name.removeprefix(FILE))}" for name in sorted(absent))
         yield f"Functions in files weren't loaded: {' '.join(options)} does."
 
 
@@ -177,7 +177,7 @@ def _compare(
         write_note(f"{file} isn't trusted, and accepts nothing: registry config trust {file}")
     found = find_for(session, lock)
     comparison = Comparison(lock, base_of(session.config, file))
-    new = _named(comparison, found, names) if names else lock_of(comparison, found.present)
+    new = _take_names(comparison, found, names) if names else lock_of(comparison, found.present)
     drifts = comparison.all_drifts(found.present)
     if names:
         drifts = [drift for drift in drifts if _is_about(drift, names, new, lock)]

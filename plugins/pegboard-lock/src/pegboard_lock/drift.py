@@ -77,7 +77,7 @@ def drift_of(tool: Tool, distribution: str | None, lock: Lock, deadline: float |
     """
     name, entry = tool.name, lock.tools.get(tool.name)
     if entry is None:
-        return (_added(tool, lock),)
+        return (_addition(tool, lock),)
     policy, origin = policy_of(tool), tool.origin
     now = (origin.plugin, distribution, origin.toolset, origin.trusted, policy)
     before = tuple(entry[key] for key in ("plugin", "distribution", "toolset", "declared_trust", "policy"))
@@ -90,7 +90,7 @@ def drift_of(tool: Tool, distribution: str | None, lock: Lock, deadline: float |
     for key in {*entry["policy"], *policy}:
         if entry["policy"].get(key) != policy.get(key):
             kind: DriftClass = "reach" if key in _REACH_OF_POLICY else "policy"
-            texts.setdefault(kind, []).append(_changed(key, entry["policy"].get(key), policy.get(key)))
+            texts.setdefault(kind, []).append(_difference(key, entry["policy"].get(key), policy.get(key)))
     change = None
     if entry["digest"] != tool.spec.digest:
         change = _compare_specs(entry["spec"], tool.spec.to_json(), texts, deadline)
@@ -104,7 +104,7 @@ def drift_of(tool: Tool, distribution: str | None, lock: Lock, deadline: float |
     return tuple(by_gravity(drifts))
 
 
-def _added(tool: Tool, lock: Lock) -> Drift:
+def _addition(tool: Tool, lock: Lock) -> Drift:
     if (name := lock.look_alikes.get(alike(tool.name))) is not None:
         return Drift("hidden", tool.name, f"its name looks like {name!r}, which is locked")
     return Drift("added", tool.name, "the lock doesn't have it")
@@ -123,10 +123,10 @@ def _compare_specs(
     for key in sorted({*old, *new} - {*_OWN_CLASS}):
         if old.get(key) != new.get(key):
             kind: DriftClass = "reach" if key in _REACH else "policy" if key in _POLICY else "wording"
-            add(kind, _changed(key, old.get(key), new.get(key)))
+            add(kind, _difference(key, old.get(key), new.get(key)))
     for key, own in _OWN_CLASS.items():
         if own is not None and old.get(key) != new.get(key):
-            add(own, _changed(key, old.get(key), new.get(key)) if key != "outputSchema" else "another schema")
+            add(own, _difference(key, old.get(key), new.get(key)) if key != "outputSchema" else "another schema")
     change = compare_arguments(old["inputSchema"], new["inputSchema"], deadline)
     if change is not None:
         add(change.kind, str(change))
@@ -160,7 +160,7 @@ def _texts(data: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _changed(what: str, old: Any, new: Any) -> str:
+def _difference(what: str, old: Any, new: Any) -> str:
     return f"{what} was {_short(old)}, is {_short(new)}"
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, cast
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from pegboard import Tool, ToolSpec
 from pegboard.config import distrust, is_trusted, may_bind, trust
@@ -212,12 +212,3 @@ def write_lock(file: Path, lock: Lock, *, whole: bool) -> bool:
     elif not trusts and is_trusted(file, content):
         distrust(file)
     return trusts
-
-
-def with_entries(lock: Lock, **tables: Mapping[str, JsonObject | None]) -> Lock:
-    """A lock with entries of its tables replaced, added, or, for `None`, removed."""
-    changed: dict[str, Any] = {}
-    for table, entries in tables.items():
-        merged: dict[str, JsonObject | None] = {**getattr(lock, table), **entries}
-        changed[table] = {name: entry for name, entry in merged.items() if entry is not None}
-    return evolve(lock, **changed)

@@ -167,13 +167,14 @@ class LockPlugin:
                 yield tool
                 continue
             if key not in self._mappers:  # the same tool each time, so that what is compiled for it stays
-                self._mappers[key] = ToolMapper(partial(_changed, *key))
+                self._mappers[key] = ToolMapper(partial(_mark, *key))
             yield self._mappers[key].one(tool)
 
 
 def _judge(verdict: _Verdict, resolved: ResolvedTools, comparison: Comparison, settings: LockSettings) -> None:
     """Adds what a lock says of tools to a verdict, unless it holds them back already."""
-    known = [each for each in comparison.tools(resolved.tools) if each[0].name not in verdict.held]
+    held = verdict.held
+    known = [*comparison.tools([each for each in resolved.tools if each.name not in held] if held else resolved.tools)]
     of_code = comparison.of_code({name for _, name, _ in known})
     of_toolsets = comparison.of_toolsets({each.name: identity_of(each) for each in resolved.toolsets})
     problems: list[Problem] = []
@@ -181,7 +182,7 @@ def _judge(verdict: _Verdict, resolved: ResolvedTools, comparison: Comparison, s
         shared = (*of_code.get(name or "", ()), *of_toolsets.get(tool.origin.toolset or "", ()))
         action, drifts = _gravest((*own, *shared), settings)
         if action == "hold":
-            verdict.held[tool.name] = _text(tool, name, drifts)
+            held[tool.name] = _text(tool, name, drifts)
         elif action == "ask":
             texts = dict.fromkeys([verdict.asks.get(tool.name), *map(str, drifts)])
             verdict.asks[tool.name] = "; ".join(filter(None, texts))
@@ -195,7 +196,7 @@ def _judge(verdict: _Verdict, resolved: ResolvedTools, comparison: Comparison, s
     verdict.problems.extend(each for each in problems if each not in verdict.problems)
 
 
-def _changed(code: str | None, text: str | None, tool: Tool) -> Tool:
+def _mark(code: str | None, text: str | None, tool: Tool) -> Tool:
     if code is not None:
         tool = tool.with_spec(meta={**tool.spec.meta, _CODE: code})
     return tool if text is None else tool.evolve(asks={**tool.asks, "lock": f"{tool.name}: {text}"})
@@ -226,7 +227,7 @@ def _other_problems(
     yield from (Problem(f"{each}", subject="lock") for each in warned)
     if has_drift or warned or len(resolved.tools) < len(comparison.lock.tools):
         for each in (
-            each for each in comparison.removed(Present(resolved.tools)) if each.tool not in resolved.considered
+            each for each in comparison.removals(Present(resolved.tools)) if each.tool not in resolved.considered
         ):
             yield Problem(f"tool {each.tool!r} is no longer there", each.tool, subject="lock")
 

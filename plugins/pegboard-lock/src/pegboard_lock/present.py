@@ -12,7 +12,7 @@ from pegboard.threads import run_in_thread
 from pegboard.toolsets import identity_of, resolve_tools
 from pegboard.typing import JsonObject
 from pegboard_lock.check import Comparison, Present
-from pegboard_lock.code import joined_code
+from pegboard_lock.code import join_code
 from pegboard_lock.lock_file import Lock, entry_of
 
 if TYPE_CHECKING:
@@ -129,11 +129,11 @@ def distributions_of(comparison: Comparison, names: Iterable[str | None]) -> Map
     for name in sorted(name for name in names if name is not None):
         entry = comparison.codes.entry(name)
         locked: Any = comparison.lock.distributions.get(name, {}).get("code")
-        entries[name] = {**entry, "code": joined_code(locked, entry["code"])}
+        entries[name] = {**entry, "code": join_code(locked, entry["code"])}
     return entries
 
 
-def with_named(comparison: Comparison, present: Present, names: Iterable[str]) -> Lock:
+def take_names(comparison: Comparison, present: Present, names: Iterable[str]) -> Lock:
     """The lock with the present entries of tools, distributions and toolsets of these names, and no other change.
 
     Raises:

@@ -23,6 +23,8 @@ _MOST_MEMBERS: Final = 5_000  # of an enum
 _DEFINITIONS: Final = ("$defs", "definitions")
 _NO_RULES: Final = frozenset({*NOTES, *REFERENCES, *_DEFINITIONS, "$id", "$schema", "allOf", "discriminator"})
 _STRANGE: Final = frozenset({"$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef"})
+_LATEST: Final = "2020-12"
+_LATER: Final = frozenset({"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"})
 _NEIGHBOURS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("additionalItems", "items"), ("additionalItems", "items", "prefixItems")),
     **dict.fromkeys(("contains", "maxContains", "minContains"), ("contains", "maxContains", "minContains")),
@@ -132,14 +134,14 @@ class Proof:
                 raise _UnprovenError
             if part is True:
                 continue
-            if part is False or part.get("not") in ({}, True):
-                return [{"enum": []}]
-            targets = [*references.targets(part)]
+            targets = [] if part is False else [*references.targets(part)]
             if not all(is_object(each) or isinstance(each, bool) for each in targets):
                 raise _UnprovenError
             waiting += targets
-            if references.legacy and "$ref" in part:  # which disables its siblings
+            if targets and references.legacy:  # a reference disables its siblings
                 continue
+            if part is False or part.get("not") in ({}, True):
+                return [{"enum": []}]
             waiting += part.get("allOf", ())
             found += [{"enum": [part["const"]]}] if "const" in part else []
             found.append({key: rule for key, rule in part.items() if key not in _NO_RULES and key != "const"})
@@ -183,7 +185,7 @@ class Proof:
         return type(rule) is int and any(type(n) is int and n % rule == 0 for n in _rules(ones, "multipleOf"))
 
     def _required(self, ones: _Schemas, rule: Any, _other: JsonSchema, _level: int) -> bool:
-        return {*rule} <= _names_required(ones)
+        return {*rule} <= _required_names(ones)
 
     def _unique(self, _ones: _Schemas, rule: Any, _other: JsonSchema, _level: int) -> bool:
         return rule is False
@@ -206,7 +208,7 @@ class Proof:
         return any(back._is_within(rule, each, level) for each in _rules(ones, "not"))
 
     def _properties(self, ones: _Schemas, rule: Any, _other: JsonSchema, level: int) -> bool:
-        return all(self._is_within(_named(ones, name), part, level) for name, part in rule.items())
+        return all(self._is_within(_property(ones, name), part, level) for name, part in rule.items())
 
     def _pattern_properties(self, ones: _Schemas, rule: Any, _other: JsonSchema, level: int) -> bool:
         names = _closed_names(ones)
@@ -214,7 +216,7 @@ class Proof:
             given = [each[pattern] for each in _rules(ones, "patternProperties") if pattern in each]
             if not given and names is None:
                 return False
-            parts = [_joined(given)] if given else [_named(ones, name) for name in names or ()]
+            parts = [_all_of(given)] if given else [_property(ones, name) for name in names or ()]
             if not all(self._is_within(each, part, level) for each in parts):
                 return False
         return True
@@ -222,7 +224,7 @@ class Proof:
     def _additional_properties(self, ones: _Schemas, rule: Any, other: JsonSchema, level: int) -> bool:
         named, patterns = (other.get(key, {}) for key in ("properties", "patternProperties"))
         for each in ones:
-            parts = [_named(ones, name) for name in each.get("properties", {}) if name not in named]
+            parts = [_property(ones, name) for name in each.get("properties", {}) if name not in named]
             parts += [part for name, part in each.get("patternProperties", {}).items() if name not in patterns]
             parts.append(each.get("additionalProperties", True))
             if all(self._is_within(part, rule, level) for part in parts):
@@ -235,21 +237,21 @@ class Proof:
         return any(self._is_within(each, rule, level) for each in (*_rules(ones, "propertyNames"), *closed))
 
     def _dependent(self, ones: _Schemas, rule: Any, _other: JsonSchema, _level: int) -> bool:
-        given, required = _rules(ones, "dependentRequired"), _names_required(ones)
+        given, required = _rules(ones, "dependentRequired"), _required_names(ones)
         return all(
-            _named(ones, name) is False or {*needed} <= required.union(*(each.get(name, ()) for each in given))
+            _property(ones, name) is False or {*needed} <= required.union(*(each.get(name, ()) for each in given))
             for name, needed in rule.items()
         )
 
     def _prefix(self, ones: _Schemas, rule: Any, _other: JsonSchema, level: int) -> bool:
-        return all(self._is_within(_placed(ones, place), part, level) for place, part in enumerate(rule))
+        return all(self._is_within(_item(ones, place), part, level) for place, part in enumerate(rule))
 
     def _items(self, ones: _Schemas, rule: Any, other: JsonSchema, level: int) -> bool:
         if is_array(rule) or "additionalItems" in other:
             return False
         last = max((len(each) for each in _rules(ones, "prefixItems")), default=0)
         places = (*range(len(other.get("prefixItems", ())), last), _BEYOND)
-        return all(self._is_within(_placed(ones, place), rule, level) for place in places)
+        return all(self._is_within(_item(ones, place), rule, level) for place in places)
 
     def _contains(self, ones: _Schemas, rule: Any, other: JsonSchema, level: int) -> bool:
         given = [each["contains"] for each in ones if "contains" in each and each.get("minContains", 1) > 0]
@@ -267,8 +269,8 @@ class Proof:
                 return True
         if any(_types_of(each) != {"object"} for each in pair):
             return False
-        names = _names_required(ones) & _names_required(others)
-        parts = ([self._parts(self._others, _named(each, name)) for each in pair] for name in names)
+        names = _required_names(ones) & _required_names(others)
+        parts = ([self._parts(self._others, _property(each, name)) for each in pair] for name in names)
         return any(self._are_apart(*each, level + 1) for each in parts)
 
     _judges: ClassVar[Mapping[str, Callable[[Proof, _Schemas, Any, JsonSchema, int], bool]]] = {
@@ -294,8 +296,11 @@ class Proof:
 
 
 def _is_strange(root: JsonSchema) -> bool:
-    """Whether a schema has other names for its parts than their places."""
-    return any(not _STRANGE.isdisjoint(each) or ("$id" in each and each is not root) for each in schemas(root))
+    """Whether a schema has other names for its parts than their places, or keywords that its draft doesn't have."""
+    draft = str(root.get("$schema", _LATEST))
+    strange = _STRANGE if _LATEST in draft else _STRANGE | _LATER
+    is_early = "draft-04" in draft or "draft-06" in draft
+    return is_early or any(strange & each.keys() or ("$id" in each and each is not root) for each in schemas(root))
 
 
 def _refers_to_definitions(root: JsonSchema) -> bool:
@@ -329,7 +334,7 @@ def _rules(schemas: _Schemas, key: str) -> list[Any]:
     return [each[key] for each in schemas if key in each]
 
 
-def _names_required(schemas: _Schemas) -> set[str]:
+def _required_names(schemas: _Schemas) -> set[str]:
     return {name for each in schemas for name in each.get("required", ())}
 
 
@@ -339,25 +344,25 @@ def _closed_names(schemas: _Schemas) -> Sequence[str] | None:
     return next(([*each.get("properties", ())] for each in closed), None)
 
 
-def _named(schemas: _Schemas, name: str) -> JsonSchema | bool:
+def _property(schemas: _Schemas, name: str) -> JsonSchema | bool:
     """The schema of a property of values that fit all of these."""
     parts: list[Any] = []
     for each in schemas:
         others = True if "patternProperties" in each else each.get("additionalProperties", True)
         parts.append(each.get("properties", {}).get(name, others))
-    return _joined(parts)
+    return _all_of(parts)
 
 
-def _placed(schemas: _Schemas, place: int) -> JsonSchema | bool:
+def _item(schemas: _Schemas, place: int) -> JsonSchema | bool:
     """The schema of the item at one place of arrays that fit all of these."""
     parts: list[Any] = []
     for each in schemas:
         first, rule = each.get("prefixItems", ()), each.get("items", True)
         parts.append(first[place] if place < len(first) else True if is_array(rule) else rule)
-    return _joined(parts)
+    return _all_of(parts)
 
 
-def _joined(parts: Sequence[Any]) -> JsonSchema | bool:
+def _all_of(parts: Sequence[Any]) -> JsonSchema | bool:
     rest = [each for each in parts if each is not True]
     if any(each is False for each in rest):
         return False

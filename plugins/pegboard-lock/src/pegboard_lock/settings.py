@@ -102,10 +102,10 @@ def read_settings(config: Config | None) -> LockSettings:
 
 def lock_path(config: Config | None, settings: LockSettings) -> Path:
     """The path of the lock file, absolute; it need not exist."""
-    return place_of(config, settings).absolute()
+    return _place_of(config, settings).absolute()
 
 
-def place_of(config: Config | None, settings: LockSettings) -> Path:
+def _place_of(config: Config | None, settings: LockSettings) -> Path:
     """As `lock_path`, but relative to the working folder if that is where the lock is."""
     if settings.file is not None:
         return Path(settings.file).expanduser()
@@ -119,7 +119,7 @@ def places_of(config: Config | None, settings: LockSettings) -> tuple[Path, ...]
     The one in effect comes first, then those beside the other trusted `pegboard.toml`, the user's own last.
     """
     files = () if config is None else [file for file in reversed(config.files[:-1]) if file not in config.narrowing]
-    return tuple(dict.fromkeys((place_of(config, settings), *(Path(file).parent / LOCK_NAME for file in files))))
+    return tuple(dict.fromkeys((_place_of(config, settings), *(Path(file).parent / LOCK_NAME for file in files))))
 
 
 def base_of(config: Config | None, file: Path) -> Path:
