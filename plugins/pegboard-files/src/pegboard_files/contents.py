@@ -16,7 +16,7 @@ from pegboard import ImageContent, TextContent, ToolError
 from pegboard.tools import media_type
 from pegboard_files.reading import page_of
 from pegboard_files.root import Deadline
-from pegboard_files.text import Text
+from pegboard_files.text import Text, number_of
 
 if TYPE_CHECKING:
     from pypdf import PageObject
@@ -115,7 +115,7 @@ def _pdf_page(file: BinaryIO, name: str, offset: int, limit: int, deadline: Dead
     except Exception as error:  # a damaged file may raise anything
         raise ToolError(f"{name!r} can't be read: the PDF is damaged or encrypted.") from error
     if all(line.startswith("[Page ") or not line.strip() for line in lines):
-        return f"[This PDF has {total} {'page' if total == 1 else 'pages'} and no text. Its pages are probably images.]"
+        return f"[This PDF has {number_of(total, 'page')} and no text. Its pages are probably images.]"
     return page_of(_as_text(lines), name, offset, limit, deadline, counted=number == total)
 
 

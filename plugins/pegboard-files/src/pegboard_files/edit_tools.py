@@ -29,7 +29,7 @@ from pegboard_files.checks import Checks, as_metadata, as_text
 from pegboard_files.editing import MAX_EDITED, Diff, EditedText, diff_of, diff_of_bytes, line_list, replace_text
 from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, read_patch
 from pegboard_files.root import Deadline, Roots, open_roots, resolve, root_place
-from pegboard_files.text import BinaryFileError
+from pegboard_files.text import BinaryFileError, number_of
 from pegboard_files.tools import PathText, Settings
 from pegboard_files.turns import TurnStore
 from pegboard_files.writing import Change, FileState, SeenFiles, commit, read_state, session_of
@@ -360,7 +360,7 @@ def plan_write(state: FileState, content: str, deadline: Deadline) -> Planned:
             content = content.replace("\n", "\r\n")
         before, data, what = text.text, text.bytes_of(content, state.name), "Wrote"
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
-    report = f"{what} {state.name!r}: {lines:,} {'line' if lines == 1 else 'lines'}."
+    report = f"{what} {state.name!r}: {number_of(lines, 'line')}."
     return Planned([Change(state, data)], [diff_of(before, content, state.name, deadline)], report)
 
 
@@ -379,8 +379,7 @@ def plan_edit(state: FileState, edits: Sequence[Edit], deadline: Deadline) -> Pl
         text = evolve(text, text=done.text)
         lines += done.lines
     data = before.bytes_of(text.text, state.name)
-    times = "1 replacement" if len(lines) == 1 else f"{len(lines):,} replacements"
-    report = f"Edited {state.name!r}: {times}, at {line_list(lines)}."
+    report = f"Edited {state.name!r}: {number_of(len(lines), 'replacement')}, at {line_list(lines)}."
     return Planned([Change(state, data)], [diff_of(before.text, text.text, state.name, deadline)], report)
 
 

@@ -75,8 +75,7 @@ class EditedText:
         if self.encoding != "utf-8":
             return self.mark + text.encode(self.encoding)
         data = text.encode(errors="surrogateescape")
-        odd = self.text.encode(errors="surrogateescape") if not self.text.isascii() else b""
-        if _is_not_utf8(odd) and _letters(text) - _letters(self.text):
+        if not self.text.isascii() and _NOT_UTF8.search(self.text) and _letters(text) - _letters(self.text):
             raise ToolError(
                 f"{name!r} isn't encoded in UTF-8, so non-ASCII characters can't be added to it. "
                 "Use only ASCII, or convert the file to UTF-8 first."
@@ -84,14 +83,7 @@ class EditedText:
         return self.mark + data
 
 
-def _is_not_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return True
-    return False
-
-
+_NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
 _ASCII: Final = frozenset(map(chr, range(128)))
 
 

@@ -9,7 +9,7 @@ from attrs import define, field
 
 from pegboard import ToolError
 from pegboard_files.root import Deadline
-from pegboard_files.text import MAX_COLUMNS, BinaryFileError, Line, Text, describe, lines_of, text_of
+from pegboard_files.text import MAX_COLUMNS, BinaryFileError, Line, Text, describe, lines_of, number_of, text_of
 
 MAX_LINES: Final = 2_000
 MAX_BYTES: Final = 50 << 10
@@ -124,8 +124,7 @@ def page_of(text: Text, name: str, offset: int, limit: int, deadline: Deadline, 
     if not page.rows:
         if offset == 1:
             return "[The file is empty.]"
-        lines = f"{skipped:,} {'line' if skipped == 1 else 'lines'}"
-        raise ToolError(f"{name!r} has only {lines}, so there is nothing at offset={offset}.")
+        raise ToolError(f"{name!r} has only {number_of(skipped, 'line')}, so there is nothing at offset={offset}.")
     total = None
     if page.full and counted:
         rest = _count(text.file, deadline)
@@ -145,20 +144,12 @@ def _skip(file: BinaryIO, lines: int, deadline: Deadline) -> int:
             return skipped + ends_open
         ends = block.count(b"\n")
         if skipped + ends >= lines:
-            file.seek(at + _after(block, lines - skipped))
+            file.seek(at + len(block) - len(block.split(b"\n", lines - skipped)[-1]))
             return lines
         skipped += ends
         ends_open = not block.endswith(b"\n")
         deadline.check("Reading up to that line")
     return skipped
-
-
-def _after(block: bytes, lines: int) -> int:
-    """The index in a block after the given number of line ends."""
-    place = 0
-    for _ in range(lines):
-        place = block.index(b"\n", place) + 1
-    return place
 
 
 def _count(file: BinaryIO, deadline: Deadline) -> int | None:

@@ -35,6 +35,11 @@ def mark_of(data: bytes) -> tuple[bytes, str]:
     return next(((mark, name) for mark, name in _MARKS if data.startswith(mark)), (b"", "utf-8"))
 
 
+def number_of(count: int, noun: str) -> str:
+    """`"1 line"`, `"1,234 lines"`; the noun in the singular."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 class BinaryFileError(Exception):
     """A file isn't text."""
 

@@ -29,7 +29,7 @@ from pegboard_files.root import (
     root_place,
 )
 from pegboard_files.searching import MAX_PATTERN, Case, FileCount, Match, Mode, Search, is_ascii_only, line_pattern
-from pegboard_files.text import BinaryFileError
+from pegboard_files.text import BinaryFileError, number_of
 from pegboard_files.walking import DirectoryEntry, FoundFile, Walk, directory_of, find_files, list_entries
 from pegboard_files.writing import SeenFiles, session_of, stamp_of
 
@@ -131,9 +131,9 @@ def grep_note(walk: Walk, search: Search, pattern: str = "") -> str:
             f"Stopped after {walk.deadline.seconds:.3g} seconds; not all files were searched. Use a narrower search."
         )
     elif not found:
-        notes += [f"No line matches in {search.searched:,} {_plural(search.searched, 'file')}.", _omission_note(walk)]
+        notes += [f"No line matches in {number_of(search.searched, 'file')}.", _omission_note(walk)]
     if search.binary:
-        notes.append(f"{search.binary:,} binary {_plural(search.binary, 'file')} skipped.")
+        notes.append(f"{number_of(search.binary, 'binary file')} skipped.")
     is_ascii = bool(found) and pattern.isascii() and all(match.text.isascii() for match in search.matches)
     if is_ascii_only(pattern) and not is_ascii:
         notes.append(r"\w, \d and \b match ASCII only; \p{L} matches any letter.")
@@ -163,10 +163,6 @@ def _denial_note(walk: Walk) -> str:
 
 def _unreadable(count: int) -> str:
     return f"{count:,} unreadable {'entry' if count == 1 else 'entries'} skipped." if count else ""
-
-
-def _plural(count: int, word: str) -> str:
-    return word if count == 1 else f"{word}s"
 
 
 def _join(*notes: str) -> str:

@@ -184,7 +184,10 @@ class _Slot:
 
     def stamp(self) -> Stamp | None:
         """The stamp of the target now; `None`: there is no file."""
-        return _stamp_at(self.folder, self.name)
+        try:
+            return stamp_of(os.stat(self.name, dir_fd=self.folder, follow_symlinks=False))
+        except FileNotFoundError:
+            return None
 
     def check(self) -> None:
         """Checks that the target is still what was read.
@@ -274,13 +277,6 @@ class _Slot:
 def beside(name: str, kind: str) -> str:
     """The name of a temporary file next to another: the same each time, so that leftovers are replaced."""
     return f".pegboard-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.{kind}"
-
-
-def _stamp_at(folder: int, name: str) -> Stamp | None:
-    try:
-        return stamp_of(os.stat(name, dir_fd=folder, follow_symlinks=False))
-    except FileNotFoundError:
-        return None
 
 
 def remove(folder: int, name: str) -> None:
