@@ -113,6 +113,14 @@ def test_a_model_that_hangs_denies_the_call(caplog):
     assert "hanging hasn't judged" in caplog.text
 
 
+def test_of_a_long_description_the_model_gets_the_beginning():
+    registry, judge = make_registry(verdict(allowed=True), calls="x")
+    registry.unregister("shell")
+    registry.register(tool(name="shell", description="Runs. " * 9_999)(lambda command: f"ran {command}"))
+    assert call(registry).text == "ran ls"
+    assert len(json.loads(judge.requests[0].messages[0].text)["description"]) == 5_000
+
+
 def test_a_call_that_is_too_long_to_judge_is_denied():
     """The part that would be cut off could be what is forbidden."""
     registry, judge = make_registry(calls="x")

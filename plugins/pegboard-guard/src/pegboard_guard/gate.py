@@ -144,7 +144,7 @@ class ModelGate:
 
         facts = {
             "tool": tool.name,
-            "description": tool.spec.description,
+            "description": tool.spec.description[: _MOST_JUDGED // 4],
             "arguments": dict(arguments),
             "task": self._find_task(context.request),
         }
@@ -187,8 +187,11 @@ class ModelGate:
         register("guard_gate", self._find_registry)
 
     async def _find_registry(self, services: ToolContext) -> None:
-        """Finds the registry, which has the model and the time limit of callbacks; changes no request."""
-        self._registry = services.service(ToolRegistry)
+        """Finds the registry, which has the model and the time limit of callbacks; changes no request.
+
+        The first one: later calls may be those of an agent in a registry of its own.
+        """
+        self._registry = self._registry or services.service(ToolRegistry)
 
     def _begin(self, context: ReadonlyContext, messages: Sequence[Message]) -> None:
         key = course_of(context, "turn")
