@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext
 from pegboard_guard.ordering import FirstCall
-from pegboard_guard.rules import WITHIN, Call, End, Names, Rule, Scope, Within, course_of, scope_of, wait_text
+from pegboard_guard.rules import WITHIN, Call, End, Rule, Scope, Within, course_of, wait_text
 from pegboard_guard.settings import as_texts, one_of, seconds, texts
 
 MOST_CALLS = 1_000
@@ -30,11 +28,6 @@ class NotAfter(Rule):
     after: tuple[str, ...] = field(converter=as_texts, validator=texts())
     within: Within = field(default="session", validator=one_of(WITHIN))
 
-    @cached_property
-    def condition(self) -> Names:
-        """The tools that close the others."""
-        return Names(self.after)
-
     @property
     def sentence(self) -> str:
         """The rule, for the model."""
@@ -44,14 +37,6 @@ class NotAfter(Rule):
     def title(self) -> str:
         """The rule in a warning."""
         return f"{self.names} not after {self.condition}"
-
-    def concerns(self, call: Call) -> bool:
-        """The tools, and those that close them."""
-        return call.is_of(self.names) or call.is_of(self.condition)
-
-    def scope(self, call: Call) -> Scope:
-        """The turn or session."""
-        return scope_of(call.request, self.within)
 
     def refusal(self, call: Call, state: FirstCall) -> str | None:
         """The tool that has closed it."""
@@ -107,13 +92,13 @@ class Distinct(Rule):
         """The rule in a warning."""
         return f"distinct calls of {self.names}"
 
-    def scope(self, call: Call) -> Scope:
-        """The turn or session."""
-        return scope_of(call.request, self.within)
+    def concerns(self, call: Call) -> bool:
+        """Calls of the tools whose arguments are JSON."""
+        return call.digest is not None and call.is_of(self.names)
 
     def refusal(self, call: Call, state: _Calls) -> str | None:
         """That it was made, and when it may be made again."""
-        at = state.times.get(_identify(call))
+        at = state.times.get(call.identity)
         if at is None:
             return None
         again = f"in this {self.within}"
@@ -124,29 +109,19 @@ class Distinct(Rule):
             again = f"in the next {wait_text(wait)}"
         return f"the same call was made before. Use its result, or change the arguments; don't repeat it {again}."
 
-    def begin(self, call: Call, state: _Calls) -> tuple[str, float] | None:
+    def begin(self, call: Call, state: _Calls) -> float:
         """Records the call."""
-        if call.digest is None:
-            return None
-        identity, times = _identify(call), state.times
-        times[identity] = call.now
+        times = state.times
+        times[call.identity] = call.now
         if len(times) > MOST_CALLS:
             del times[min(times, key=times.__getitem__)]
-        return identity, call.now
+        return call.now
 
-    def end(self, call: Call, state: _Calls, token: tuple[str, float] | None, end: End) -> None:
+    def end(self, call: Call, state: _Calls, token: float, end: End) -> None:
         """Forgets a call that failed, or didn't run after all."""
-        del call
-        if token is None or (end.ran and end.kind != "tool_failure"):
-            return
-        identity, started = token
-        if state.times.get(identity) == started:
-            del state.times[identity]
-
-
-def _identify(call: Call) -> str:
-    """Identifies a call by its tool and arguments."""
-    return f"{call.tool} {call.digest}"
+        is_forgotten = end.kind == "tool_failure" or not end.ran
+        if is_forgotten and state.times.get(call.identity) == token:
+            del state.times[call.identity]
 
 
 @define

@@ -31,7 +31,7 @@ def check_order(rules: Iterable[Rule]) -> None:
     exclusive = [rule for rule in rules if isinstance(rule, Exclusive)]
     required = [rule for rule in rules if isinstance(rule, Required)]
     waits = [_Wait(rule.names, need, rule) for rule in after for need in rule.needs]
-    named = _representatives([*after, *exclusive, *required])
+    named = _representatives(rules)
     for wait in waits:
         _check_pointless(wait)
     _check_waits(named, waits)
@@ -61,11 +61,11 @@ def _refuse(cause: str) -> NoReturn:
     raise ValueError(f"the rules contradict each other{cause}. Take one of the rules out")
 
 
-def _representatives(rules: Iterable[ComesAfter | Exclusive | Required]) -> list[str]:
+def _representatives(rules: Iterable[Rule]) -> list[str]:
     """A representative of each name and pattern, in their order."""
-    patterns = [pattern for rule in rules for pattern in (*rule.tools, *getattr(rule, "after", ()))]
-    conditions = [pattern for rule in rules for pattern in getattr(rule, "when", ())]
-    return _names_of([*patterns, *conditions])
+    return _names_of(
+        pattern for each in ("tools", "after", "when") for rule in rules for pattern in getattr(rule, each, ())
+    )
 
 
 def _names_of(patterns: Iterable[str]) -> list[str]:

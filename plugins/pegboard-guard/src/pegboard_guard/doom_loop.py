@@ -2,35 +2,57 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from pegboard import Tool, ToolContext, ToolResult, hookimpl
-from pegboard.errors import log_failure
-from pegboard_guard.counters import counters_of, key_of
-from pegboard_guard.log import of_call
-from pegboard_guard.rules import Recent, digest_or_none, streak_of
+from pegboard_guard.rules import Call, End, Rule, Rules, Scope, streak_of
 from pegboard_guard.settings import one_of, whole
 
 if TYPE_CHECKING:
     from pegboard import Deny
 
 
-@define(eq=False)
+@define
 class _Row:
-    """Counter of the same call in a row, by its digest."""
+    """The same call in a row."""
 
     call: str = ""
     times: int = 0
 
 
+@frozen
+class _Repeats(Rule):
+    """Counts the same call in a row; refuses none."""
+
+    State = _Row
+    compares_arguments = True
+
+    def concerns(self, call: Call) -> bool:
+        """Calls of a session or turn whose arguments are JSON."""
+        return call.digest is not None and streak_of(call.request) is not None
+
+    def scope(self, call: Call) -> Scope:
+        """The session or turn; a call and those that it makes don't end each other's rows."""
+        return streak_of(call.request), call.depth
+
+    def begin(self, call: Call, state: _Row) -> int:
+        """Counts the call; returns which one in the row it is."""
+        state.times = state.times + 1 if state.call == call.identity else 1
+        state.call = call.identity
+        return state.times
+
+    def end(self, call: Call, state: _Row, token: int, end: End) -> None:
+        """Uncounts a call that waits for an answer: it is counted again when it is resumed."""
+        del token, end
+        state.times -= state.call == call.identity
+
+
 Action: TypeAlias = Literal["ask", "deny"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 PERMISSION: Final = "doom_loop"
-_COUNTED: Final = "pegboard_guard.doom_loop"
 
 
 @define(eq=False)
@@ -49,60 +71,25 @@ class DoomLoop:
 
     times: int = field(default=3, validator=whole(least=2))
     action: Action = field(default="ask", validator=one_of(ACTIONS))
-    _rows: Recent[Hashable, _Row] = field(factory=lambda: Recent[Hashable, _Row](_Row), init=False)
-    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _rows: Rules = field(factory=lambda: Rules([_Repeats("*")]), init=False)
 
     @hookimpl(trylast=True)
     async def pegboard_before_tool(
         self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
     ) -> Deny | ToolResult | None:
         """Counts the call, and stops it if it is one too many."""
-        session, digest = streak_of(context.request), digest_or_none([tool.name, dict(arguments)])
-        if session is None or digest is None:
-            return None
-        streak = (session, context.depth)  # a call and those that it makes don't end each other's rows
-        context.values[of_call(_COUNTED, context)] = (streak, digest)
-        times = 0
-
-        def count(row: _Row) -> None:
-            nonlocal times
-            row.times = times = row.times + 1 if row.call == digest else 1
-            row.call = digest
-
-        await self._change(context, streak, count)
+        await self._rows.pegboard_before_tool(context, tool, arguments)
+        begun = self._rows.find_begun(context)
+        times = 0 if begun is None else begun.tokens[0]
         return await self._stop(context, tool, times) if times >= self.times else None
 
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, result: ToolResult) -> None:
-        """Uncounts a call that waits for an answer: it is counted again when it is resumed."""
-        counted = context.values.pop(of_call(_COUNTED, context), None)
-        if counted is None or result.kind != "confirmation_required":
-            return
-        streak, digest = counted
-
-        def uncount(row: _Row) -> None:
-            row.times -= row.call == digest
-
-        try:
-            await self._change(context, streak, uncount)
-        except Exception as error:  # noqa: BLE001  a host's store: the call has its result
-            log_failure("counting a call", error)
-
-    async def _change(self, context: ToolContext, streak: Hashable, change: Callable[[_Row], None]) -> None:
-        """Changes a row, in this process or in the host's counters."""
-        counters = await counters_of(context)
-        if counters is None:
-            with self._lock:
-                change(self._rows.of(streak))
-            return
-        key = key_of("doom_loop", streak)
-
-        def update(_now: float, known: dict[str, Any]) -> dict[str, Any]:
-            row = _Row(*known.get(key, ()))
-            change(row)
-            return {key: [row.call, row.times]}
-
-        await counters.update([key], update)
+        """Uncounts a call that waits for an answer."""
+        if result.kind == "confirmation_required":
+            await self._rows.pegboard_after_tool(context, result)
+        else:
+            self._rows.forget(context)
 
     async def _stop(self, context: ToolContext, tool: Tool, times: int) -> Deny | ToolResult | None:
         from pegboard import CallError, Deny

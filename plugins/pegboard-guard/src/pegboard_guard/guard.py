@@ -14,7 +14,7 @@ from pegboard_guard.log import CallLog
 from pegboard_guard.order import OrderRule, OrderRules
 from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required
 from pegboard_guard.rules import CallLimits, Limit
-from pegboard_guard.settings import flag, kind_of, one_of, read_table, read_tables
+from pegboard_guard.settings import check_table, flag, kind_of, one_of, read_table, read_tables
 from pegboard_guard.telling import TellRules
 
 if TYPE_CHECKING:
@@ -42,46 +42,6 @@ _KINDS: Final[Mapping[str, type[OrderRule]]] = {
 }
 
 
-@frozen
-class OrderTable:
-    """`[plugins.guard.order]`: lists of tables, one for each kind of rule.
-
-    Attributes:
-        after: Each as `ComesAfter`.
-        before: Each as `ComesBefore`.
-        exclusive: Each as `Exclusive`.
-        cooldown: Each as `Cooldown`.
-        required: Each as `Required`.
-        not_after: Each as `NotAfter`.
-        distinct: Each as `Distinct`.
-        ends_turn: Each as `EndsTurn`.
-    """
-
-    after: Any = ()
-    before: Any = ()
-    exclusive: Any = ()
-    cooldown: Any = ()
-    required: Any = ()
-    not_after: Any = ()
-    distinct: Any = ()
-    ends_turn: Any = ()
-
-    def rules(self) -> OrderRules:
-        """The guard.
-
-        Raises:
-            ValueError: As `read_table`, or the rules contradict each other.
-            TypeError: As `read_table`.
-        """
-        rules = [
-            rule for name, kind in _KINDS.items() for rule in read_tables(kind, getattr(self, name), f"order.{name}")
-        ]
-        try:
-            return OrderRules(*rules)
-        except ValueError as error:
-            raise ValueError(f"order: {error}") from None
-
-
 def _limits(tables: Any) -> CallLimits | None:
     if tables is None:
         return None
@@ -89,7 +49,16 @@ def _limits(tables: Any) -> CallLimits | None:
 
 
 def _order(table: Any) -> OrderRules | None:
-    return None if table is None else read_table(OrderTable, table, "order").rules()
+    """The guard of `[plugins.guard.order]`: lists of tables, one for each kind of rule."""
+    if table is None:
+        return None
+    tables = check_table(table, _KINDS, "order")
+    kinds = [(name, kind) for name, kind in _KINDS.items() if name in tables]
+    rules = [rule for name, kind in kinds for rule in read_tables(kind, tables[name], f"order.{name}")]
+    try:
+        return OrderRules(*rules)
+    except ValueError as error:
+        raise ValueError(f"order: {error}") from None
 
 
 def _journal(table: Any) -> Journal | None:
@@ -118,7 +87,7 @@ class GuardSettings:
         doom_loop_action: `"ask"`: a person may let it run; `"deny"`: without asking.
         log_arguments: Whether the arguments are logged, with what looks like a secret redacted.
         limits: A list of tables, each as `Limit`; or `None`.
-        order: As `OrderTable`; or `None`.
+        order: By kind of rule, such as `after`, a list of tables, each as its class, such as `ComesAfter`; or `None`.
         tell_rules: Whether requests tell the model the limits, the order and the gate, in sentences.
         journal: As `Journal`; or `None`.
         gate: As `ModelGate`, its model by name; or `None`.
@@ -216,7 +185,7 @@ class Guard:
     ) -> None:
         """Passes the result on to each guard; the journal last, as it may wait for the disk."""
         for rules in self._rules:
-            await rules.pegboard_after_tool(context, tool, result)
+            await rules.pegboard_after_tool(context, result)
         if self.doom_loop is not None:
             await self.doom_loop.pegboard_after_tool(context, result)
         await self.log.pegboard_after_tool(context, tool, arguments, result)

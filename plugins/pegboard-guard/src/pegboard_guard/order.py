@@ -12,7 +12,7 @@ from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.contradictions import check_order
 from pegboard_guard.counters import counters_of
 from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required
-from pegboard_guard.rules import Call, Rule, Rules, join_words
+from pegboard_guard.rules import Call, Rule, Rules, Scope, join_words
 
 if TYPE_CHECKING:
     from pegboard import Deny
@@ -46,10 +46,10 @@ class OrderRules(Rules):
         return await self._distinct.pegboard_before_tool(context, tool, arguments)
 
     @hookimpl(tryfirst=True)
-    async def pegboard_after_tool(self, context: ToolContext, tool: Tool | None, result: ToolResult) -> None:
+    async def pegboard_after_tool(self, context: ToolContext, result: ToolResult) -> None:
         """Records the result of the call; one that didn't run doesn't count."""
-        await self._distinct.pegboard_after_tool(context, tool, result)
-        await super().pegboard_after_tool(context, tool, result)
+        await self._distinct.pegboard_after_tool(context, result)
+        await super().pegboard_after_tool(context, result)
 
     def missing(self, request: ReadonlyContext) -> tuple[str, ...]:
         """What this turn, or session, still has to call: the names and patterns of `Required`, in their order.
@@ -100,34 +100,35 @@ class OrderRules(Rules):
 
     async def _find_counters(self, services: ToolContext) -> None:
         """Finds the counters before the first call, as the turn may have begun in another process."""
-        self._counters = await counters_of(services)
+        self._counters = await counters_of(services) or self._counters
 
     async def _read(self, request: ReadonlyContext, kind: type[Rule]) -> list[tuple[Rule, Any]]:
         """The rules of a kind with their states for a turn, in all processes; none if these can't be read."""
         if self._counters is None:
             return self._find_states(request, kind)
-        found = list[tuple[Rule, Any]]()
-        keys = [rule.scope(Call("", request)) if isinstance(rule, kind) else None for rule in self._rules]
+        concerned, found = self._find_kind(request, kind), list[tuple[Rule, Any]]()
 
         def read(_now: float, states: Sequence[Any]) -> bool:
-            found[:] = [each for each, key in zip(zip(self._rules, states, strict=True), keys, strict=True) if key]
+            found[:] = [(rule, state) for (_, rule, _), state in zip(concerned, states, strict=True)]
             return False
 
         try:
-            await self._change(keys, read)
+            await self._change(concerned, read)
         except Exception as error:  # noqa: BLE001  a host's store: the turn goes on, or ends
             log_failure("reading what calls were counted", error)
         return found
 
     def _find_states(self, request: ReadonlyContext, kind: type[Rule]) -> list[tuple[Rule, Any]]:
         """The rules of a kind with their states for a turn in this process."""
-        call = Call("", request)
         with self._lock:
-            return [
-                (rule, states.get(key) or rule.State())
-                for rule, states in zip(self._rules, self._states, strict=True)
-                if isinstance(rule, kind) and (key := rule.scope(call)) is not None
-            ]
+            rules = self._find_kind(request, kind)
+            return [(rule, self._states[place].get(key) or rule.State()) for place, rule, key in rules]
+
+    def _find_kind(self, request: ReadonlyContext, kind: type[Rule]) -> list[tuple[int, Rule, Scope]]:
+        """The rules of a kind with their places and the keys of their states for a turn, if that is known."""
+        call = Call("", request)
+        rules = [(place, rule, rule.scope(call)) for place, rule in enumerate(self._rules) if isinstance(rule, kind)]
+        return [(place, rule, key) for place, rule, key in rules if key is not None]
 
     @staticmethod
     def _find_missing(states: Iterable[tuple[Rule, Any]]) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from pegboard_guard.rules import (
     Within,
     course_of,
     join_words,
-    scope_of,
     wait_text,
 )
 from pegboard_guard.settings import as_texts, one_of, seconds, texts, whole
@@ -69,10 +68,6 @@ class ComesAfter(Rule):
     def sentence(self) -> str:
         """The rule, for the model."""
         return f"Call {self.names} only after {join_words(self.after, 'and')} succeeded in this {self.within}."
-
-    def concerns(self, call: Call) -> bool:
-        """The tools, and those that they wait for."""
-        return call.is_of(self.names) or any(call.is_of(names) for names in self.needs)
 
     def scope(self, call: Call) -> Scope:
         """The turn or session."""
@@ -239,10 +234,6 @@ class Exclusive(Rule):
         """The rule in a warning."""
         return f"the exclusive group {self.names}"
 
-    def scope(self, call: Call) -> Scope:
-        """The turn or session."""
-        return scope_of(call.request, self.within)
-
     def refusal(self, call: Call, state: FirstCall) -> str | None:
         """The tool that was chosen instead."""
         if state.tool in ("", call.tool):
@@ -284,11 +275,6 @@ class Required(Rule):
         """What has to succeed."""
         return _each(self.tools)
 
-    @cached_property
-    def condition(self) -> Names:
-        """The tools that make it necessary."""
-        return Names(self.when)
-
     @property
     def sentence(self) -> str:
         """The rule, for the model."""
@@ -299,10 +285,6 @@ class Required(Rule):
     def is_for_end(self) -> bool:
         """It is."""
         return True
-
-    def concerns(self, call: Call) -> bool:
-        """The required tools, and those that make them necessary."""
-        return call.is_of(self.names) or call.is_of(self.condition)
 
     def scope(self, call: Call) -> Scope:
         """The turn or session."""

@@ -8,8 +8,8 @@ import time
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, get_args
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import attrs
 from attrs import define, field, frozen
@@ -35,6 +35,9 @@ def digest_or_none(value: Any) -> str | None:
         return None
 
 
+MOST: Final = 1000
+
+
 class Names:
     """Set of tools by name patterns: `*` is any run of characters, `?` is one.
 
@@ -44,10 +47,15 @@ class Names:
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self.patterns = tuple(patterns)
-        self._matchers = tuple(matcher(pattern) for pattern in self.patterns)
+        matchers = tuple(matcher(pattern) for pattern in self.patterns)
+
+        def fits(name: str) -> bool:
+            return any(matches(name) for matches in matchers)
+
+        self._fits = lru_cache(MOST)(fits)
 
     def __contains__(self, name: str) -> bool:
-        return any(matches(name) for matches in self._matchers)
+        return self._fits(name)
 
     def __str__(self) -> str:
         return join_words(self.patterns)
@@ -61,7 +69,6 @@ def join_words(words: Iterable[str], last: str = "or") -> str:
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-MOST: Final = 1000
 
 
 @define(eq=False)
@@ -154,7 +161,7 @@ NOT_RUN: Final = frozenset(
 """Kinds of results for which the tool surely did not run."""
 
 
-@frozen
+@define(eq=False)
 class Call:
     """Call as rules see it.
 
@@ -165,6 +172,7 @@ class Call:
         former_names: Those that it had before it was renamed, its own first: renaming doesn't bypass a rule.
         owner: The distribution, else the plugin, that brings the tool; `""` for the host's own.
         digest: That of its arguments, if a rule compares them.
+        depth: The number of calls that enclose it.
     """
 
     name: str
@@ -173,25 +181,31 @@ class Call:
     former_names: tuple[str, ...] = ()
     owner: str = ""
     digest: str | None = None
+    depth: int = 0
 
     @classmethod
-    def of(cls, tool: Tool, request: ReadonlyContext, digest: str | None = None) -> Call:
-        """A call of a tool."""
+    def of(cls, tool: Tool, context: ToolContext, arguments: Mapping[str, Any] | None) -> Call:
+        """A call of a tool; without `arguments`, no rule compares them."""
         owner = tool.origin.distribution or tool.origin.plugin or ""
-        return cls(tool.name, request, 0.0, tool.former_names, owner, digest)
+        digest = None if arguments is None else digest_or_none(dict(arguments))
+        return cls(tool.name, context.request, 0.0, tool.former_names, owner, digest, context.depth)
 
     @property
     def tool(self) -> str:
         """Identifies the tool, whatever name it is offered under."""
         return f"{self.owner} {(*self.former_names, self.name)[0]}"
 
+    @property
+    def identity(self) -> str:
+        """Identifies the tool and its arguments."""
+        return f"{self.tool} {self.digest}"
+
     def is_of(self, names: Names) -> bool:
         """Whether one of the tool's names is among these."""
-        return any(name in names for name in (self.name, *self.former_names))
+        return self.name in names or any(name in names for name in self.former_names)
 
 
-@frozen
-class End:
+class End(NamedTuple):
     """End of a call.
 
     Attributes:
@@ -210,11 +224,6 @@ class End:
         return cls(kind, kind not in NOT_RUN and not was_stopped)
 
 
-@define
-class Nothing:
-    """State of a rule that remembers nothing."""
-
-
 @frozen
 class Rule:
     """Base of rules: which calls one is about, and what their starts and ends mean for those that follow.
@@ -226,7 +235,7 @@ class Rule:
         tools: Names, or patterns with `*` and `?`.
     """
 
-    State: ClassVar[type[Any]] = Nothing
+    State: ClassVar[type[Any]]
     """Class of its state, with JSON data only."""
     compares_arguments: ClassVar[bool] = False
     """Whether it needs the digest of a call's arguments."""
@@ -237,6 +246,11 @@ class Rule:
     def names(self) -> Names:
         """The tools that the rule is about."""
         return Names(self.tools)
+
+    @cached_property
+    def condition(self) -> Names:
+        """Other tools that matter to it: those in `after` or `when`."""
+        return Names(getattr(self, "after", getattr(self, "when", ())))
 
     @property
     def sentence(self) -> str:
@@ -260,11 +274,11 @@ class Rule:
 
     def concerns(self, call: Call) -> bool:
         """Whether a call reads or changes the state."""
-        return call.is_of(self.names)
+        return call.is_of(self.names) or call.is_of(self.condition)
 
     def scope(self, call: Call) -> Scope:
-        """The key of the state for a call, by default its session; `None` if its context doesn't name its turn."""
-        return scope_of(call.request, "session")
+        """The key of the state for a call; `None` if its context doesn't name its turn."""
+        return scope_of(call.request, getattr(self, "within", "session"))
 
     def refusal(self, call: Call, state: Any) -> str | None:
         """Why the call may not start now, as sentences for the model; `None` if it may. Changes nothing."""
@@ -280,6 +294,19 @@ class Rule:
 
 
 MOST_REFUSALS: Final = 3
+
+_Concerned: TypeAlias = tuple[int, Rule, Scope]
+"""A rule that a call concerns, with its place, and the key of its state."""
+
+
+@define(eq=False)
+class Begun:
+    """What a call has begun: the rules that it concerns, their states, and what `begin` returned."""
+
+    call: Call
+    concerned: Sequence[_Concerned]
+    states: Sequence[Any] = ()
+    tokens: Sequence[Any] = ()
 
 
 class Rules:
@@ -303,17 +330,22 @@ class Rules:
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> Deny | None:
         """Denies the call, or records its start."""
-        digest = digest_or_none(dict(arguments)) if self._compares_arguments else None
-        call, refusals, begun = Call.of(tool, context.request, digest), list[str](), list[tuple[Any, Any]]()
+        if not self._rules:
+            return None
+        self._counters = await counters_of(context) or self._counters
+        call, refusals = Call.of(tool, context, arguments if self._compares_arguments else None), list[str]()
+        begun = Begun(call, self._find_concerned(call))
+        if not begun.concerned:
+            return None
 
         def begin(now: float, states: Sequence[Any]) -> bool:
-            current, pairs = attrs.evolve(call, now=now), list(zip(self._rules, states, strict=True))
-            refusals[:] = [text for rule, state in pairs if (text := rule.refusal(current, state)) is not None]
-            begun[:] = [] if refusals else [(state, rule.begin(current, state)) for rule, state in pairs]
+            call.now, begun.states = now, states
+            pairs = [(rule, state) for (_, rule, _), state in zip(begun.concerned, states, strict=True)]
+            refusals[:] = [text for rule, state in pairs if (text := rule.refusal(call, state)) is not None]
+            begun.tokens = () if refusals else [rule.begin(call, state) for rule, state in pairs]
             return not refusals
 
-        self._counters = await counters_of(context)
-        await self._change(self._keys(call), begin)
+        await self._change(begun.concerned, begin)
         if not refusals:
             context.values[of_call(self._key, context)] = begun
             return None
@@ -322,74 +354,81 @@ class Rules:
         return Deny(" ".join(refusals[:MOST_REFUSALS]))
 
     @hookimpl(tryfirst=True)
-    async def pegboard_after_tool(self, context: ToolContext, tool: Tool | None, result: ToolResult) -> None:
+    async def pegboard_after_tool(self, context: ToolContext, result: ToolResult) -> None:
         """Records the result of the call; one that didn't run doesn't count."""
-        begun: list[tuple[Any, Any]] | None = context.values.pop(of_call(self._key, context), None)
-        if begun is None or tool is None:
+        if (begun := self.forget(context)) is None:
             return
-        call, ending = Call.of(tool, context.request), End.of(result, context)
+        ending = End.of(result, context)
 
         def end(now: float, states: Sequence[Any]) -> bool:
-            current = attrs.evolve(call, now=now)
-            for rule, state, (_, token) in zip(self._rules, states, begun, strict=True):
-                rule.end(current, state, token, ending)
+            begun.call.now = now
+            for (_, rule, _), state, token in zip(begun.concerned, states, begun.tokens, strict=True):
+                rule.end(begun.call, state, token, ending)
             return True
 
         try:
-            await self._change(self._keys(call), end, [state for state, _ in begun])
+            await self._change(begun.concerned, end, begun.states)
         except Exception as error:  # noqa: BLE001  a host's store: the call has its result
             log_failure("counting a call", error)
 
-    def _keys(self, call: Call) -> list[Scope]:
-        """The key of each rule's state for a call; `None` where it has none."""
-        return [self._key_of(place, rule, call) for place, rule in enumerate(self._rules)]
+    def find_begun(self, context: ToolContext) -> Begun | None:
+        """What a call has begun here, if it may run."""
+        return context.values.get(of_call(self._key, context))
 
-    def _key_of(self, place: int, rule: Rule, call: Call) -> Scope:
-        if not rule.concerns(call):
-            return None
-        if (key := rule.scope(call)) is None and rule.title is not None and place not in self._warned:
-            self._warned.add(place)
-            warn_of_unknown_turn(rule.title)
-        return key
+    def forget(self, context: ToolContext) -> Begun | None:
+        """Forgets what a call has begun, and returns it."""
+        return context.values.pop(of_call(self._key, context), None)
+
+    def _find_concerned(self, call: Call) -> list[_Concerned]:
+        """The rules that a call concerns; warns once of each that can't be applied without a turn."""
+        concerned = [(place, rule, rule.scope(call)) for place, rule in enumerate(self._rules) if rule.concerns(call)]
+        for place, rule, key in concerned:
+            if key is None and rule.title is not None and place not in self._warned:
+                self._warned.add(place)
+                warn_of_unknown_turn(rule.title)
+        return concerned
 
     async def _change(
         self,
-        keys: Sequence[Scope],
+        concerned: Sequence[_Concerned],
         change: Callable[[float, Sequence[Any]], bool],
         begun: Sequence[Any] | None = None,
     ) -> None:
         """Calls `change` with the time and the rules' states, which it may change if it returns true.
 
         Args:
-            keys: Of each rule; where it is `None`, the state is an empty one that is dropped.
+            concerned: The rules; one without a key has an empty state, which is dropped.
             change: With `Counters`, it may be called again.
-            begun: The states that the call has changed at its start. In this process it changes these at its end, too,
-                as later calls have others if they were dropped meanwhile.
+            begun: The states at the start of the call. In this process it changes these at its end, too, as later calls
+                have others if they were dropped meanwhile.
         """
-        counters = self._counters
-        names = {
-            place: key_of(place, f"{self._rules[place]}", key)
-            for place, key in enumerate(keys)
-            if counters is not None and key is not None
-        }
-
-        def update(now: float, known: Mapping[str, Any]) -> dict[str, Any]:
-            stored: list[Mapping[str, Any]] = [known.get(names.get(place, ""), {}) for place in range(len(keys))]
-            states = [rule.State(**data) for rule, data in zip(self._rules, stored, strict=True)]
-            is_changed = change(now, states)
-            return {name: attrs.asdict(states[place], recurse=False) for place, name in names.items() if is_changed}
-
-        if counters is not None and names:
-            await counters.update([*names.values()], update)
+        if self._counters is not None and any(key is not None for _, _, key in concerned):
+            await _change_shared(self._counters, concerned, change)
             return
         with self._lock:
-            states = [self._state(place, key, begun and begun[place]) for place, key in enumerate(keys)]
-            change(self._clock(), states)
+            places = zip(concerned, begun or [None] * len(concerned), strict=True)
+            states = [
+                rule.State() if key is None else self._states[place].of(key, state)
+                for (place, rule, key), state in places
+            ]
+            change(self._clock(), begun or states)
 
-    def _state(self, place: int, key: Scope, begun: Any) -> Any:
-        """A rule's state in this process."""
-        state = self._rules[place].State() if key is None else self._states[place].of(key, begun)
-        return begun or state
+
+async def _change_shared(
+    counters: Counters, concerned: Sequence[_Concerned], change: Callable[[float, Sequence[Any]], bool]
+) -> None:
+    """`Rules._change` in all processes."""
+    names = [None if key is None else key_of(place, f"{rule}", key) for place, rule, key in concerned]
+
+    def update(now: float, known: Mapping[str, Any]) -> dict[str, Any]:
+        stored: list[Mapping[str, Any]] = [known.get(name or "", {}) for name in names]
+        states = [rule.State(**data) for (_, rule, _), data in zip(concerned, stored, strict=True)]
+        if not change(now, states):
+            return {}
+        pairs = zip(names, states, strict=True)
+        return {name: attrs.asdict(state, recurse=False) for name, state in pairs if name is not None}
+
+    await counters.update([name for name in names if name is not None], update)
 
 
 MOST_CALLS: Final = 100_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import attrs
@@ -96,6 +96,20 @@ NOT_A_SETTING: Final[Mapping[str, bool]] = {"setting": False}
 """Metadata of a field that can be set only from Python, such as a clock."""
 
 
+def check_table(table: Any, keys: Iterable[str], place: str) -> dict[str, Any]:
+    """The values of a table, by key.
+
+    Raises:
+        ValueError: A key isn't among `keys`.
+        TypeError: It isn't a table.
+    """
+    if not isinstance(table, Mapping):
+        raise TypeError(f"{f'{place}: ' if place else ''}must be a table, got {kind_of(table)}")
+    values: dict[str, Any] = dict(table)  # pyright: ignore[reportUnknownArgumentType]
+    check_keys(values, list(keys), place)
+    return values
+
+
 def read_table(cls: type[T], table: Any, place: str) -> T:
     """Makes a `cls` of a table.
 
@@ -109,11 +123,8 @@ def read_table(cls: type[T], table: Any, place: str) -> T:
         TypeError: A value of another type.
     """
     before = f"{place}: " if place else ""
-    if not isinstance(table, Mapping):
-        raise TypeError(f"{before}must be a table, got {kind_of(table)}")
-    values: dict[str, Any] = dict(table)  # pyright: ignore[reportUnknownArgumentType]
     fields = [field for field in attrs.fields(cast("Any", cls)) if field.init and field.metadata.get("setting", True)]
-    check_keys(values, [field.name for field in fields], place)
+    values = check_table(table, [field.name for field in fields], place)
     for field in fields:
         if field.default is attrs.NOTHING and field.name not in values:
             raise ValueError(f"{before}{field.name} is missing")

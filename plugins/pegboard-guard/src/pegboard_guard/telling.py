@@ -31,8 +31,9 @@ class TellRules:
     def __call__(self, request: ModelRequest, context: ReadonlyContext) -> ModelRequest:
         """Tells the model the rules of its calls."""
         tools = [(tool.name, *tool.former_names) for tool in request.tools or ()]
+        is_renamed = any(len(names) > 1 for names in tools)
         sentences = [
-            _rename(rule, tools).sentence
+            (_rename(rule, tools) if is_renamed else rule).sentence
             for rule in self.rules
             if any(name in rule.names for names in tools for name in names)
             and not (rule.is_for_end and context.root is not None)
