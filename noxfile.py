@@ -250,6 +250,13 @@ def wheels(session: nox.Session) -> None:
     session.run("python", "scripts/try_wheels.py", *session.posargs)
 
 
+@nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Builds all packages into `dist`, and checks them: see RELEASING.md. `-- NAME...` installs only these alone."""
+    install(session, *nox.project.dependency_groups(PYPROJECT, "release"))
+    session.run("python", "scripts/release.py", *session.posargs)
+
+
 @nox.session
 def downstream(session: nox.Session) -> None:
     """Each plugin's own tests, with nothing installed but what the plugin and its tests ask for."""

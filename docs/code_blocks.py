@@ -11,9 +11,11 @@ import os
 import subprocess
 import sys
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
@@ -80,6 +82,22 @@ def tear_down(namespace: dict[str, object]) -> None:
     """Takes the folder away."""
     os.chdir(namespace["_before"])
     namespace["_temporary"].cleanup()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--first-example`: of each page only what its first example needs, and that."""
+    parser.addoption("--first-example", action="store_true", help="run each page up to its first visible example")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what follows the first example that is shown and isn't skipped, with the hidden code behind it."""
+    if config.getoption("first_example"):
+        texts = [each.example.document.text[each.example.region.start :] for each in items]  # pyright: ignore[reportAttributeAccessIssue]
+        is_shown = [text.startswith(("```python", "```console")) for text in texts]
+        skipped = {number + 1 for number, text in enumerate(texts) if text.startswith("<!-- skip")}
+        first = next((number for number, shown in enumerate(is_shown) if shown and number not in skipped), len(items))
+        hidden = takewhile(lambda text: text.startswith("<!-- invisible"), texts[first + 1 :])
+        del items[first + 1 + len([*hidden]) :]
 
 
 pytest_collect_file = Sybil(

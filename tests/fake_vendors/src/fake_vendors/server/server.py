@@ -183,7 +183,10 @@ class ModelServer:
         self._listener = Listener(
             self._answer, lambda error: self._wrong.append(f"the server failed: {error!r}"), pages or {}
         )
-        self._thread = threading.Thread(target=self._listener.serve_forever, args=(_POLL,), name="model server")
+        # A daemon, so that a program ends which fails before it has closed the server.
+        self._thread = threading.Thread(
+            target=self._listener.serve_forever, args=(_POLL,), name="model server", daemon=True
+        )
         self._thread.start()
 
     @property
