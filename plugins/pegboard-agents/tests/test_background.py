@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from pegboard import (
+    Deny,
     Limits,
     Message,
     Model,
@@ -240,6 +241,33 @@ def test_it_has_the_rules_the_tools_the_folder_and_a_copy_of_the_state_of_its_ca
     )
     assert inner.session.startswith("s/helper/")
     assert helper.model.requests[1].messages[-1].results[1].result.kind == "not_offered"
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_callbacks_of_its_caller_are_called_in_its_own_registry_too(keep):
+    async def main():
+        may_go_on = asyncio.Event()
+
+        async def later(_request):
+            await may_go_on.wait()
+            return ToolCall("wipe", {"place": "attic"})
+
+        own = ToolRegistry()
+        own.register(wipe)
+        helper = a("helper", later, "Done.", registry=own)
+        registry = registry_of(helper, keep=keep)
+        registry.add_callback("before_tool", lambda: Deny("not now"), where="name:wipe")
+
+        def then_wait(request):
+            may_go_on.set()
+            return WAIT(request)
+
+        await turn(registry, spawn(), *(["Bye."] if keep else [then_wait, "Fine."]))
+        may_go_on.set()
+        await finished(registry)
+        return helper.model.requests[1].messages[-1].results[0].result.text
+
+    assert asyncio.run(main()) == "wipe was denied: not now"
 
 
 def test_without_a_model_of_its_own_it_has_the_hosts():

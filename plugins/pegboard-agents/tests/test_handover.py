@@ -9,7 +9,7 @@ import json
 import attrs
 import pytest
 
-from pegboard import Message, Once, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
+from pegboard import Actions, Message, Once, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
 from pegboard.approval import ask_later
 from pegboard.testing import ScriptedModel
 from pegboard_agents import Agent, AgentsOutcome, SequentialAgent, exit_loop, run_agents, transfer_tool
@@ -162,6 +162,19 @@ def test_agents_of_a_workflow_without_a_model_have_that_of_the_run():
 def test_a_workflow_that_fails_says_so_in_its_answer():
     outcome = run([SequentialAgent(name="all", agents=agents(one=[RuntimeError("secret")]))])
     assert outcome.turn.text.startswith("all ended: one failed (ModelError).")
+
+
+def test_an_object_returns_the_conversation_by_actions():
+    class Boss:
+        name, description = "boss", ""
+
+        def run(self):
+            return Actions({"decided": True}, escalate=True)
+
+    (clerk,) = agents(clerk=[to("boss"), "Back again."])
+    outcome = run([clerk, Boss()])
+    assert (outcome.agent, outcome.turn.text, outcome.callers) == ("clerk", "Back again.", ())
+    assert outcome.turn.state == {"decided": True}
 
 
 def test_a_suspended_workflow_goes_on_after_a_restart():

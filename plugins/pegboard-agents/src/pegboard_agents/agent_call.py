@@ -161,6 +161,7 @@ class _Runner:
         if not joins:
             return result.value(self.gives)
         Actions(diff_states(own.state, result.state)).apply_to(context.state)
+        context.actions.escalate = result.ended == "escalated"
         return result.text
 
     def _conversation(self, context: ToolContext) -> tuple[str, Iterable[Message]]:

@@ -174,25 +174,22 @@ async def run_agents(  # noqa: PLR0913  all but three by name
     while True:
         agent = _agent_of(known, now.agent)
         turn = await _turn(agent, now.turn, registry, model, context, {**options, **resumed})
-        token = may_return.set(bool(now.callers) and now.handovers < handovers)
+        may_return.set(bool(now.callers) and now.handovers < handovers)
         try:
             outcome, resumed = await turn.run(), {}
         finally:
-            may_return.reset(token)
+            may_return.set(False)
         now = attrs.evolve(now, turn=outcome)
-        if now.handovers >= handovers and (
-            outcome.ended == "transferred" or (outcome.ended == "escalated" and now.callers)
-        ):
-            detail = f"not handed over: the conversation was handed over {now.handovers} times, which is the maximum"
-            return attrs.evolve(now, turn=outcome.evolve(detail=detail))
         if outcome.ended == "transferred":
-            target = _agent_of(known, str(outcome.actions.transfer_to)).name
-            now = attrs.evolve(now, agent=target, callers=(*now.callers, agent.name), handovers=now.handovers + 1)
+            callers, target = (*now.callers, agent.name), str(outcome.actions.transfer_to)
         elif outcome.ended == "escalated" and now.callers:
-            *above, caller = now.callers
-            now = attrs.evolve(now, agent=caller, callers=tuple(above), handovers=now.handovers + 1)
+            *callers, target = now.callers
         else:
             return now
+        if now.handovers >= handovers:
+            detail = f"not handed over: the conversation was handed over {now.handovers} times, which is the maximum"
+            return attrs.evolve(now, turn=outcome.evolve(detail=detail))
+        now = attrs.evolve(now, agent=target, callers=tuple(callers), handovers=now.handovers + 1)
 
 
 def _agent_of(agents: Mapping[str, AnyAgent], name: str) -> AnyAgent:

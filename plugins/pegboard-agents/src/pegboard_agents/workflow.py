@@ -171,15 +171,12 @@ class SequentialAgent(Workflow):
             step = _step(self, run, agent, state, in_loop=run.in_loop or self.in_loop, **own)
             try:
                 result = await _run(step)
-                passed = None if result.suspension is not None else self._advance(progress, agent, result, base)
+                if (waits := result.suspension) is not None:
+                    return _suspend(self, run, waits, progress=progress.evolve(waiting=waits.stored).to_json())
+                progress, answer = self._advance(progress, agent, result, base), None
             except ToolError as error:
                 before = f"\nThe last answer before that:\n{progress.answer}" if progress.answer else ""
                 raise ToolError(f"{self.name} ended: {error.text}{before}", retryable=error.retryable) from error
-            if result.suspension is not None:
-                progress = progress.evolve(waiting=result.suspension.stored)
-                return _suspend(self, run, result.suspension, progress=progress.to_json())
-            assert passed is not None
-            progress, answer = passed, None
             if result.ended == "escalated" and step.in_loop:
                 return self._result(progress, base, "answered" if self.in_loop else "escalated")
         return self._result(progress.evolve(answer=f"{progress.answer}{self._note()}".lstrip()), base)
