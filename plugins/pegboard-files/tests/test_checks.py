@@ -239,12 +239,12 @@ def test_a_program_that_is_missing_or_does_not_start_is_named(top, caller):
 def test_a_check_for_which_there_is_no_thread_does_not_fail_the_change(top, caller, monkeypatch):
     start = threading.Thread.start
 
-    def refused(thread):
+    def refuse(thread):
         if thread.name.startswith("pegboard-program"):
             raise RuntimeError("can't start new thread")
         start(thread)
 
-    monkeypatch.setattr(threading.Thread, "start", refused)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
     result = caller({"a": SAYS_ITS_PATH})("write_file", path="a", content="a\n")
     assert result.metadata["checks"][0]["problem"] == "can't be run: can't start new thread"
     assert (top / "a").read_text() == "a\n"

@@ -187,7 +187,7 @@ def test_what_can_not_be_edited_is_an_error_that_says_why(write, call, contents,
 # Approvals ------------------------------------------------------------------------------------------------------------
 
 
-def asked(top, name, arguments, answer=Once(), between=lambda: None):  # noqa: B008
+def ask(top, name, arguments, answer=Once(), between=lambda: None):  # noqa: B008
     """The requests that a person saw, and the result."""
     requests = []
 
@@ -206,7 +206,7 @@ EDIT = {"path": "a", "old_string": "old", "new_string": "new"}
 
 def test_a_person_sees_the_diff_and_what_is_touched(top, write):
     write({"a": "old\n"})
-    (request,), result = asked(top, "edit_file", EDIT)
+    (request,), result = ask(top, "edit_file", EDIT)
     assert request.permission == "edit"
     assert request.patterns == (f"{top.resolve()}/a",)
     assert request.preview.summary == "+1 -1 lines"
@@ -217,30 +217,30 @@ def test_a_person_sees_the_diff_and_what_is_touched(top, write):
 
 def test_an_edit_that_is_rejected_changes_nothing(top, write):
     write({"a": "old\n"})
-    _, result = asked(top, "edit_file", EDIT, Reject("no"))
+    _, result = ask(top, "edit_file", EDIT, Reject("no"))
     assert result.kind == "rejected"
     assert (top / "a").read_text() == "old\n"
 
 
 def test_a_preview_of_what_would_fail_says_so(top, write):
     write({"a": "other\n"})
-    (request,), _ = asked(top, "edit_file", EDIT)
+    (request,), _ = ask(top, "edit_file", EDIT)
     assert request.preview.summary.startswith("This call would fail: old_string isn't in 'a'.")
 
 
 def test_the_preview_of_a_long_diff_gives_its_length(top, write):
     write({"a": "old line\n" * 6_000})
-    (request,), result = asked(top, "edit_file", {**EDIT, "replace_all": True})
+    (request,), result = ask(top, "edit_file", {**EDIT, "replace_all": True})
     too_long = "+6,000 -6,000 lines; the diff is too long to be shown: 120,038 characters"
     assert (request.preview.summary, request.preview.details) == (too_long, "")
     assert not result.is_error
-    (request,), result = asked(top, "write_file", {"path": "a", "content": "x\n"})
+    (request,), result = ask(top, "write_file", {"path": "a", "content": "x\n"})
     assert "Read it before you replace it" in result.text, "the user hasn't seen what would be lost"
 
 
 def test_a_file_that_changed_since_its_diff_was_shown_is_not_changed(top, write):
     write({"a": "old\n"})
-    _, result = asked(top, "edit_file", EDIT, between=lambda: write({"a": "old and more\n"}))
+    _, result = ask(top, "edit_file", EDIT, between=lambda: write({"a": "old and more\n"}))
     assert result.text == "'a' was changed since it was shown for approval. Read it again before you change it."
     assert (top / "a").read_text() == "old and more\n"
 
@@ -253,7 +253,7 @@ def test_a_link_that_is_turned_after_it_was_shown_is_not_followed(top, write):
         (top / "a").unlink()
         (top / "a").symlink_to("c")
 
-    _, result = asked(top, "edit_file", EDIT, between=turn)
+    _, result = ask(top, "edit_file", EDIT, between=turn)
     assert result.kind == "denied"
     assert (top / "b").read_text() == (top / "c").read_text() == "old\n"
 
@@ -290,13 +290,13 @@ async def test_a_link_that_is_turned_once_the_call_runs_is_not_followed(top, wri
     (top / "src" / "link").symlink_to("../src")
     own = edit_tools.open_roots
 
-    def turned(settings, work_dir, *rules):
+    def turn(settings, work_dir, *rules):
         if rules:  # the call, not a preview
             (top / "src" / "link").unlink()
             (top / "src" / "link").symlink_to("../other")
         return own(settings, work_dir, *rules)
 
-    monkeypatch.setattr(edit_tools, "open_roots", turned)
+    monkeypatch.setattr(edit_tools, "open_roots", turn)
     path = "src/link/a"
     arguments = {
         "edit_file": {**EDIT, "path": path},
@@ -581,7 +581,7 @@ def test_rules_judge_target_and_folder_of_a_link_that_is_deleted(top, write, rul
 
 
 def test_an_invalid_patch_is_refused_before_the_approval(top):
-    requests, result = asked(top, "apply_patch", {"input": "hello"})
+    requests, result = ask(top, "apply_patch", {"input": "hello"})
     assert requests == []
     assert result.kind == "invalid_arguments"
     assert "A patch must begin with the line '*** Begin Patch'." in result.text
@@ -609,7 +609,7 @@ def test_a_file_that_changed_since_it_was_read_is_not_patched(top, write, call, 
 def test_a_person_is_asked_about_every_path_of_a_patch(top, write):
     write({"a": "1\n", "b": "2\n"})
     text = patch("*** Update File: a", "*** Move to: sub/c", "-1", "+x", "*** Delete File: b")
-    (request,), result = asked(top, "apply_patch", {"input": text})
+    (request,), result = ask(top, "apply_patch", {"input": text})
     assert request.patterns == tuple(f"{top.resolve()}/{name}" for name in ("a", "sub/c", "b"))
     assert request.preview.summary == "+1 -2 lines"
     assert request.preview.details == (
@@ -660,7 +660,7 @@ def with_plugin(top, **settings) -> ToolRegistry:
     return registry
 
 
-def offered(registry, model):
+def offer(registry, model):
     """The edit tools that a model is offered."""
     request = asyncio.run(registry.process(ModelRequest("hello", model=model)))
     return {tool.name for tool in request.tools if "edit" in tool.spec.tags or tool.origin.plugin is None}
@@ -679,16 +679,16 @@ def offered(registry, model):
     ],
 )
 def test_a_model_gets_the_edit_tools_that_it_knows(top, model, names):
-    assert offered(with_plugin(top), model) == names
+    assert offer(with_plugin(top), model) == names
 
 
 def test_the_settings_say_which_models_get_patches(top):
-    assert offered(with_plugin(top, patch_models=["claude-*"]), "claude-opus-4-5") == PATCHING
-    assert offered(with_plugin(top, patch_models=[]), "gpt-5") == REPLACING
+    assert offer(with_plugin(top, patch_models=["claude-*"]), "claude-opus-4-5") == PATCHING
+    assert offer(with_plugin(top, patch_models=[]), "gpt-5") == REPLACING
 
 
 def test_where_there_is_no_choice_no_tool_is_left_out(top):
-    assert offered(with_plugin(top, tools="read-only"), "claude-opus-4-5") == set()
+    assert offer(with_plugin(top, tools="read-only"), "claude-opus-4-5") == set()
     registry = with_plugin(top)
     request = asyncio.run(
         registry.process(ModelRequest("hello", tools=asyncio.run(registry.resolve(where="name:edit_file"))))
@@ -703,7 +703,7 @@ def test_a_tool_of_the_host_is_left_alone(top):
 
     registry = with_plugin(top)
     registry.register(own)
-    assert offered(registry, "gpt-5") == {*PATCHING, "patch"}
+    assert offer(registry, "gpt-5") == {*PATCHING, "patch"}
 
 
 def test_in_a_turn_the_name_of_the_model_itself_counts(top):

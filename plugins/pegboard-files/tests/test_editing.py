@@ -179,7 +179,7 @@ TEXTS = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "ä\n", "\n", "x\r\n", "\
 )
 
 
-def applied(before: str, diff: str) -> str:
+def apply_diff(before: str, diff: str) -> str:
     """A text with a diff applied, as `patch` does it."""
     old = before.split("\n")
     new: list[str] = []
@@ -204,7 +204,7 @@ def applied(before: str, diff: str) -> str:
 @given(TEXTS, TEXTS)
 def test_a_diff_leads_from_one_text_to_the_other(before, after):
     diff = diff_of(before, after, "a.txt", Deadline(7200))
-    assert applied(before, diff.text) == after
+    assert apply_diff(before, diff.text) == after
     assert (diff.added, diff.removed) == (
         sum(row.startswith("+") for row in diff.text.split("\n")[2:]),
         sum(row.startswith("-") for row in diff.text.split("\n")[2:]),
@@ -217,7 +217,7 @@ def test_a_diff_of_many_lines_is_true(bound, before, after, same):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(editing, "_MOST_DIFFED", 2)
         patch.setattr(editing, bound, 2)
-        assert applied(
+        assert apply_diff(
             same + "\n" + before, diff_of(same + "\n" + before, same + "\n" + after, "a", Deadline(30)).text
         ) == (f"{same}\n{after}")
 
@@ -227,7 +227,7 @@ def test_changes_far_from_each_other_are_shown_each_by_itself(monkeypatch):
     before = "start\n" + "".join(f"line {n}\nend\n\n" for n in range(3_000)) + "stop\n"
     after = before.replace("start", "begin").replace("line 1000\n", "").replace("stop", "halt")
     diff = diff_of(before, after, "a.txt", Deadline(7200))
-    assert applied(before, diff.text) == after
+    assert apply_diff(before, diff.text) == after
     assert (diff.added, diff.removed, diff.text.count("@@ -")) == (2, 3, 3)
 
 

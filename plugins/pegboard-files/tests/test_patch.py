@@ -12,18 +12,18 @@ from pegboard_files.patch import Chunk, FilePatch, PatchedText, read_patch
 from pegboard_files.root import Deadline
 
 
-def wrapped(*lines: str) -> str:
+def wrap(*lines: str) -> str:
     return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
 
 
-def applied(before: str, *lines: str) -> str:
+def apply_rows(before: str, *lines: str) -> str:
     """A text after the update of one file."""
-    (file,) = read_patch(wrapped("*** Update File: a", *lines))
+    (file,) = read_patch(wrap("*** Update File: a", *lines))
     return PatchedText(EditedText(before), "a", Deadline(30)).apply(file.chunks)
 
 
 def test_a_patch_adds_deletes_updates_and_moves():
-    text = wrapped(
+    text = wrap(
         *("*** Add File: new.txt", "+one", "+", "+ two"),
         *("*** Delete File: old dir/x.txt", "*** Add File: empty"),
         *(
@@ -64,19 +64,19 @@ def test_a_patch_adds_deletes_updates_and_moves():
     ],
 )
 def test_blanks_a_here_document_or_a_fence_around_a_patch_are_ignored(form):
-    assert read_patch(form.format(wrapped("*** Delete File: a"))) == (FilePatch("delete", "a"),)
+    assert read_patch(form.format(wrap("*** Delete File: a"))) == (FilePatch("delete", "a"),)
 
 
 def test_blank_lines_between_sections_are_ignored():
     sections = [("*** Add File: a", "+one"), ("*** Delete File: b",), ("*** Update File: c", "-x", "+y")]
-    text = wrapped(*sections[0], *sections[1], *sections[2])
-    assert read_patch(wrapped("", *sections[0], "", " ", *sections[1], "", *sections[2])) == read_patch(text)
+    text = wrap(*sections[0], *sections[1], *sections[2])
+    assert read_patch(wrap("", *sections[0], "", " ", *sections[1], "", *sections[2])) == read_patch(text)
     with pytest.raises(ToolError, match="Line 4 of the patch, '': each line of a new file must begin"):
-        read_patch(wrapped("*** Add File: a", "+one", "", "+two"))
+        read_patch(wrap("*** Add File: a", "+one", "", "+two"))
 
 
 def test_a_patch_with_crlf_is_read():
-    assert read_patch(wrapped("*** Add File: a", "+x").replace("\n", "\r\n")) == (FilePatch("add", "a", content="x\n"),)
+    assert read_patch(wrap("*** Add File: a", "+x").replace("\n", "\r\n")) == (FilePatch("add", "a", content="x\n"),)
 
 
 @pytest.mark.parametrize(
@@ -86,20 +86,20 @@ def test_a_patch_with_crlf_is_read():
         ("*** Delete File: a\n*** End Patch", "must begin with the line"),
         ("*** Begin Patch\n*** Delete File: a", "must end with the line"),
         ("<<'EOF\n*** Begin Patch\n*** End Patch\nEOF", "must begin with the line"),
-        (wrapped(), "changes no file"),
+        (wrap(), "changes no file"),
         (
-            wrapped("*** Rename File: a"),
+            wrap("*** Rename File: a"),
             r"Line 2 .*'\*\*\* Rename File: a': expected one of \*\*\* Add File: PATH,",
         ),
-        (wrapped("hello"), "Line 2 .*'hello'"),
-        (wrapped("*** Add File: a", "x"), "Line 3 .*each line of a new file must begin with"),
-        (wrapped("*** Add File:"), "the path is missing"),
-        (wrapped("*** Update File: a", "*** Move to:", " x"), "the path is missing"),
-        (wrapped("*** Update File: a"), "the update of 'a' has no changes"),
-        (wrapped("*** Update File: a", "@@ f"), "expected a line that begins with"),
-        (wrapped("*** Update File: a", "@@", "x"), "Line 4 .*this line must begin with"),
-        (wrapped("*** Update File: a", "*** End of File"), "expected a line that begins with"),
-        (wrapped(*(f"*** Delete File: {n}" for n in range(201))), "more than 200 files"),
+        (wrap("hello"), "Line 2 .*'hello'"),
+        (wrap("*** Add File: a", "x"), "Line 3 .*each line of a new file must begin with"),
+        (wrap("*** Add File:"), "the path is missing"),
+        (wrap("*** Update File: a", "*** Move to:", " x"), "the path is missing"),
+        (wrap("*** Update File: a"), "the update of 'a' has no changes"),
+        (wrap("*** Update File: a", "@@ f"), "expected a line that begins with"),
+        (wrap("*** Update File: a", "@@", "x"), "Line 4 .*this line must begin with"),
+        (wrap("*** Update File: a", "*** End of File"), "expected a line that begins with"),
+        (wrap(*(f"*** Delete File: {n}" for n in range(201))), "more than 200 files"),
     ],
 )
 def test_an_invalid_patch_is_refused_with_the_line_and_what_is_expected(text, why):
@@ -162,7 +162,7 @@ def test_any_text_is_a_patch_or_refused(text):
     ],
 )
 def test_a_chunk_changes_its_lines(before, lines, after):
-    assert applied(before, *lines) == after
+    assert apply_rows(before, *lines) == after
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_chunk_changes_its_lines(before, lines, after):
     ],
 )
 def test_lines_that_only_look_the_same_are_found_and_stay_as_they_are(before, lines, after):
-    assert applied(before, *lines) == after
+    assert apply_rows(before, *lines) == after
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_lines_that_only_look_the_same_are_found_and_stay_as_they_are(before, li
     ],
 )
 def test_what_stays_of_a_changed_line_keeps_the_quotes_and_dashes_of_the_file(before, lines, after):
-    assert applied(before, *lines) == after
+    assert apply_rows(before, *lines) == after
 
 
 @given(
@@ -203,12 +203,12 @@ def test_a_changed_line_is_the_one_of_the_patch_but_for_its_typography(file, new
     plain = str.maketrans({"“": '"', "”": '"', "—": "-", "…": "...", "\u00a0": " ", "\ufeff": ""})
     old = file.translate(plain)
     if old.strip() and old != new:
-        after = applied(f"{file}\nend\n", f"-{old}", f"+{new}", " end")
+        after = apply_rows(f"{file}\nend\n", f"-{old}", f"+{new}", " end")
         assert after.translate(plain).split("\n")[0].strip() == new.strip()
 
 
 def test_the_strictest_level_that_finds_lines_decides():
-    assert applied("x \nx\n", "-x", "+y") == "x \ny\n"
+    assert apply_rows("x \nx\n", "-x", "+y") == "x \ny\n"
 
 
 @pytest.mark.parametrize(
@@ -227,11 +227,11 @@ def test_the_strictest_level_that_finds_lines_decides():
 )
 def test_lines_that_are_not_there_or_in_several_places_are_refused(before, lines, why):
     with pytest.raises(ToolError, match=why):
-        applied(before, *lines)
+        apply_rows(before, *lines)
 
 
 def test_after_a_named_line_the_first_match_counts():
-    assert applied("x\nf\nx\nx\n", "@@ f", "-x", "+y") == "x\nf\ny\nx\n"
+    assert apply_rows("x\nf\nx\nx\n", "@@ f", "-x", "+y") == "x\nf\ny\nx\n"
 
 
 LINES = st.lists(st.sampled_from("abc"), min_size=1, max_size=12)
@@ -247,15 +247,15 @@ def test_a_chunk_whose_lines_are_there_once_makes_just_its_change(lines, data):
     chunk = [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
     if times > 1:
         with pytest.raises(ToolError, match="more than once"):
-            applied(before, *chunk)
+            apply_rows(before, *chunk)
     else:
-        assert applied(before, *chunk) == "".join(f"{line}\n" for line in [*lines[:start], *new, *lines[end:]])
+        assert apply_rows(before, *chunk) == "".join(f"{line}\n" for line in [*lines[:start], *new, *lines[end:]])
 
 
 def test_a_patch_bomb_ends_at_the_deadline():
     """A thousand lines that almost match at very many places."""
     text = PatchedText(EditedText("x\n" * 50_000), "a", Deadline(0))
-    (file,) = read_patch(wrapped("*** Update File: a", *["-x"] * 1_000, "-y"))
+    (file,) = read_patch(wrap("*** Update File: a", *["-x"] * 1_000, "-y"))
     with pytest.raises(ToolError, match="Looking for the lines of the patch took longer than 0 seconds"):
         text.apply(file.chunks)
 
@@ -263,7 +263,7 @@ def test_a_patch_bomb_ends_at_the_deadline():
 def test_a_file_of_too_many_lines_is_refused(monkeypatch):
     monkeypatch.setattr(module, "MAX_LINES", 2)
     with pytest.raises(ToolError, match="'a' has more than 2 lines, too many for a patch"):
-        applied("x\n" * 3, "-x", "+y")
+        apply_rows("x\n" * 3, "-x", "+y")
 
 
 def test_the_grammar_has_every_header_of_the_parser():

@@ -16,7 +16,7 @@ from pegboard_files.text import MAX_LINE, BinaryFileError
 from pegboard_files.tools import FileTools, Settings
 
 
-def matching(pattern: str, text: str, *, literal=False, case="sensitive") -> list[str]:
+def match_lines(pattern: str, text: str, *, literal=False, case="sensitive") -> list[str]:
     """The lines of `text` that match."""
     block = text.encode()
     found = line_pattern(pattern, literal=literal, case=case)
@@ -41,17 +41,17 @@ def matching(pattern: str, text: str, *, literal=False, case="sensitive") -> lis
     ],
 )
 def test_a_match_stays_in_its_line_and_each_line_counts_once(pattern, lines):
-    assert matching(pattern, "abc\n\nb b\né\n") == lines
+    assert match_lines(pattern, "abc\n\nb b\né\n") == lines
 
 
 def test_the_last_line_needs_no_end():
-    assert matching("c$", "abc") == ["abc"]
-    assert matching("^", "abc\n") == ["abc"]
-    assert matching("$", "a\n\nb") == ["a", "", "b"]
+    assert match_lines("c$", "abc") == ["abc"]
+    assert match_lines("^", "abc\n") == ["abc"]
+    assert match_lines("$", "a\n\nb") == ["a", "", "b"]
 
 
 def test_literal_text_is_taken_as_it_is():
-    assert matching("a.b(", "a.b(\naxb(\n", literal=True) == ["a.b("]
+    assert match_lines("a.b(", "a.b(\naxb(\n", literal=True) == ["a.b("]
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_literal_text_is_taken_as_it_is():
     ],
 )
 def test_case_counts_as_it_was_asked_for(pattern, case, literal, lines):
-    assert matching(pattern, "abc\nABC\n", case=case, literal=literal) == lines
+    assert match_lines(pattern, "abc\nABC\n", case=case, literal=literal) == lines
 
 
 def test_letters_beyond_ascii_have_cases_too():
-    assert matching("été", "ÉTÉ\n", case="ignore") == ["ÉTÉ"]
+    assert match_lines("été", "ÉTÉ\n", case="ignore") == ["ÉTÉ"]
 
 
 @pytest.mark.parametrize("pattern", ["a\nb", r"a\nb", r"a\\\n"])
@@ -101,7 +101,7 @@ WORDS = ["дюйм", "дюймы", "ждюйм", "(дюйм)", "дюйм, иль
     ],
 )
 def test_an_edge_of_a_word_is_one_beside_letters_that_are_not_ascii_too(pattern):
-    assert matching(pattern, "\n".join(WORDS)) == [word for word in WORDS if re.search(pattern, word)]
+    assert match_lines(pattern, "\n".join(WORDS)) == [word for word in WORDS if re.search(pattern, word)]
 
 
 PART = st.tuples(
@@ -114,7 +114,7 @@ PART = st.tuples(
 
 @given(st.lists(PART, min_size=1, max_size=3).map("".join), st.text(st.sampled_from("дaж -"), min_size=1, max_size=8))
 def test_no_line_is_missed_that_a_pattern_with_edges_of_words_matches(pattern, line):
-    assert matching(pattern, line) or not re.search(pattern, line)
+    assert match_lines(pattern, line) or not re.search(pattern, line)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_the_note_on_ascii_escapes_comes_where_a_line_that_matches_has_other_let
 
 
 def test_an_escaped_backslash_before_an_n_is_no_line_end():
-    assert matching(r"a\\n", "a\\n\n") == ["a\\n"]
-    assert matching(r"a\n", "a\\n\n", literal=True) == ["a\\n"]
+    assert match_lines(r"a\\n", "a\\n\n") == ["a\\n"]
+    assert match_lines(r"a\n", "a\\n\n", literal=True) == ["a\\n"]
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "*", r"(?=a)", r"(a)\1", "a{1001}", r"\Z", "\ud800", r"\bд("])
@@ -161,7 +161,7 @@ def test_a_pattern_that_compiles_to_too_much_is_refused():
 
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|aa)+$", r"(.*a){20}b", r"(?:a?){50}a{50}b"])
 def test_a_pattern_that_hangs_other_engines_comes_back(pattern):
-    assert matching(pattern, "a" * 5_000 + "!\n") in ([], ["a" * 5_000 + "!"])
+    assert match_lines(pattern, "a" * 5_000 + "!\n") in ([], ["a" * 5_000 + "!"])
 
 
 @given(st.text(min_size=1, max_size=20), st.booleans(), st.sampled_from(["sensitive", "ignore", "smart"]))
@@ -210,7 +210,7 @@ CODE = {
 }
 
 
-def grepped(files: FileTools, *arguments, **options) -> list[str]:
+def grep_lines(files: FileTools, *arguments, **options) -> list[str]:
     data = files.grep(*arguments, **options).structured_content
     return [f"{match['path']}:{match['line']}:{match['text']}" for match in data["matches"]]
 
@@ -243,7 +243,7 @@ def test_the_lines_are_ripgreps(top, write, ripgrep, options, flags):
     (top / ".git").mkdir()
     (top / "late.bin").unlink()
     theirs = [line.removesuffix("\r") for line in ripgrep(top, "-n", *flags)]
-    assert grepped(FileTools(Settings(root=str(top))), **options) == theirs
+    assert grep_lines(FileTools(Settings(root=str(top))), **options) == theirs
 
 
 LINES = st.lists(st.text(st.sampled_from("abcé ."), max_size=8), max_size=8).map("\n".join)
@@ -301,7 +301,7 @@ def test_a_file_without_a_match_is_opened_once(write, files, monkeypatch):
     monkeypatch.setattr(
         os, "open", lambda path, *args, **kwargs: opened.append(path) or real_open(path, *args, **kwargs)
     )
-    assert grepped(files, "needle") == ["b.txt:1:needle"]
+    assert grep_lines(files, "needle") == ["b.txt:1:needle"]
     assert [opened.count(name) for name in ("a.txt", "b.txt", "c.txt")] == [1, 2, 2]
 
 
@@ -393,24 +393,24 @@ def test_a_binary_file_that_was_named_is_an_error(write, files):
 
 def test_a_hidden_or_ignored_file_that_was_named_is_searched(write, files):
     write(CODE)
-    assert grepped(files, "needle", "app.log", include=["*.py"]) == ["app.log:1:needle"]
-    assert grepped(files, "needle", ".env") == [".env:1:TOKEN=needle"]
+    assert grep_lines(files, "needle", "app.log", include=["*.py"]) == ["app.log:1:needle"]
+    assert grep_lines(files, "needle", ".env") == [".env:1:TOKEN=needle"]
 
 
 def test_utf16_and_marks_are_understood(write, files):
     write({"a.txt": "héllo\nwörld\n".encode("utf-16"), "b.txt": b"\xef\xbb\xbfw\xc3\xb6rld\n"})
-    assert grepped(files, "^wörld$") == ["a.txt:2:wörld", "b.txt:1:wörld"]
+    assert grep_lines(files, "^wörld$") == ["a.txt:2:wörld", "b.txt:1:wörld"]
     assert files.grep("wörld", context=1).structured_content["matches"][0]["before"] == ["héllo"]
 
 
 def test_crlf_is_not_part_of_the_line(write, files):
     write(CODE)
-    assert grepped(files, "needle$", "windows.txt") == ["windows.txt:1:one needle"]
+    assert grep_lines(files, "needle$", "windows.txt") == ["windows.txt:1:one needle"]
 
 
 def test_bytes_that_are_no_utf8_do_not_hide_a_line(write, files):
     write({"a.txt": b"caf\xe9 needle\n"})
-    assert grepped(files, "needle") == ["a.txt:1:caf\ufffd needle"]
+    assert grep_lines(files, "needle") == ["a.txt:1:caf\ufffd needle"]
 
 
 def test_nothing_found_says_how_much_was_searched_and_left_out(write, files):
@@ -425,7 +425,7 @@ def test_nothing_found_says_how_much_was_searched_and_left_out(write, files):
 
 def test_an_include_that_names_hidden_files_finds_them(write, files):
     write({".github/ci.yml": "needle\n", ".env": "needle\n"})
-    assert grepped(files, "needle", include=[".github/**"]) == [".github/ci.yml:1:needle"]
+    assert grep_lines(files, "needle", include=[".github/**"]) == [".github/ci.yml:1:needle"]
 
 
 def test_links_are_not_followed_while_walking(tmp_path, top, write, files):
@@ -434,8 +434,8 @@ def test_links_are_not_followed_while_walking(tmp_path, top, write, files):
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "a.txt").write_text("needle\n")
     (top / "dir").symlink_to(tmp_path / "outside")
-    assert grepped(files, "needle") == ["real.txt:1:needle"]
-    assert grepped(files, "needle", "inside.txt") == ["real.txt:1:needle"]
+    assert grep_lines(files, "needle") == ["real.txt:1:needle"]
+    assert grep_lines(files, "needle", "inside.txt") == ["real.txt:1:needle"]
     with pytest.raises(ToolError, match="outside"):
         files.grep("needle", "dir")
 
@@ -443,7 +443,7 @@ def test_links_are_not_followed_while_walking(tmp_path, top, write, files):
 def test_pipes_are_passed_over(top, write, files):
     write({"a.txt": "needle\n"})
     os.mkfifo(top / "pipe")
-    assert grepped(files, "needle") == ["a.txt:1:needle"]
+    assert grep_lines(files, "needle") == ["a.txt:1:needle"]
     with pytest.raises(ToolError, match="not a regular file"):
         files.grep("needle", "pipe")
 
@@ -478,7 +478,7 @@ def test_lines_are_numbered_over_block_borders(write, files, monkeypatch):
     monkeypatch.setattr(blocks, "FIRST_BLOCK", 16)
     monkeypatch.setattr(blocks, "_SMALLEST", 16)
     write({"a.txt": "".join(f"line {n}\n" for n in range(1, 301))})
-    assert grepped(files, "0$", limit=2_000) == [f"a.txt:{n}:line {n}" for n in range(10, 301, 10)]
+    assert grep_lines(files, "0$", limit=2_000) == [f"a.txt:{n}:line {n}" for n in range(10, 301, 10)]
 
 
 def test_blocks_shrink_where_a_pattern_is_slow(write, files, monkeypatch):
@@ -486,7 +486,7 @@ def test_blocks_shrink_where_a_pattern_is_slow(write, files, monkeypatch):
     monkeypatch.setattr(blocks, "_SMALLEST", 16)
     monkeypatch.setattr(blocks, "_QUICK", 0.0)
     write({"a.txt": "".join(f"line {n}\n" for n in range(1, 101))})
-    assert len(grepped(files, "line", limit=2_000)) == 100
+    assert len(grep_lines(files, "line", limit=2_000)) == 100
 
 
 @pytest.mark.parametrize("before", [MAX_LINE - 3, MAX_LINE, MAX_LINE + 70_000])
@@ -494,7 +494,7 @@ def test_an_enormous_line_is_searched_in_pieces_and_nothing_falls_between_them(w
     write(
         {"a.txt": "x" * before + "needle" + "x" * MAX_LINE + "\nneedle\n", "b.txt": "needle" + "x" * before + "needle"}
     )
-    assert [line.split(":")[:2] for line in grepped(files, "needle")] == [
+    assert [line.split(":")[:2] for line in grep_lines(files, "needle")] == [
         ["a.txt", "1"],
         ["a.txt", "2"],
         ["b.txt", "1"],

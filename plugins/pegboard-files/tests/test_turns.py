@@ -50,7 +50,7 @@ def turn(top):
 
 
 @pytest.fixture
-def paused(top):
+def pause(top):
     """A turn that changed a file and waits for the host, and a function that ends it."""
     registry = ToolRegistry(permissions=Permissions([Rule("edit", "*", "allow")]))
     pegboard_files.pegboard_register_tools(registry.register, {"root": str(top)})
@@ -106,15 +106,15 @@ def test_a_turn_without_a_net_change_is_none(turn, write):
     assert undo().restored == ["a"], "the last turn is one that has changed something"
 
 
-def test_the_report_of_a_turn_that_was_undone_while_it_waited_is_what_it_changed_since(paused):
-    outcome, end = paused
+def test_the_report_of_a_turn_that_was_undone_while_it_waited_is_what_it_changed_since(pause):
+    outcome, end = pause
     assert undo().restored == ["a"]
     assert end([put("b", "b\n")], "Done.").reports["host"]["files"] == [{"path": "b", "change": "added"}]
     assert outcome.reports["host"]["files"] == [{"path": "a", "change": "added"}]
 
 
-def test_a_turn_that_was_undone_while_it_waited_has_no_report(paused):
-    _, end = paused
+def test_a_turn_that_was_undone_while_it_waited_has_no_report(pause):
+    _, end = pause
     undo()
     assert end("Done.").reports == {}
 

@@ -116,7 +116,7 @@ def test_a_directory_that_becomes_a_link_during_the_walk_is_not_entered(tmp_path
     assert walk.unreadable == 1
 
 
-def walked(top: Path, start: str = ".", **flags) -> list[str]:
+def walk_paths(top: Path, start: str = ".", **flags) -> list[str]:
     """The files of a walk."""
     with open_root(str(top)) as root:
         walk = Walk(root, Deadline(60), **flags)
@@ -177,7 +177,7 @@ def test_any_tree_is_walked_as_ripgrep_walks_it(by_ripgrep, tree, hidden):
         top = Path(place).resolve()
         (top / ".git" / "info").mkdir(parents=True)  # ripgrep only takes .gitignore in repositories
         plant(tree, top)
-        assert walked(top, hidden=hidden) == by_ripgrep(top, *(["--hidden"] * hidden))
+        assert walk_paths(top, hidden=hidden) == by_ripgrep(top, *(["--hidden"] * hidden))
 
 
 NASTY = {
@@ -213,7 +213,7 @@ def test_a_nasty_tree_is_walked_as_ripgrep_walks_it(by_ripgrep, top, write, argu
     write(NASTY)
     (top / ".git").mkdir()
     flags = {name.removeprefix("--").replace("-", "_"): True for name in arguments}
-    got = walked(top, **flags)
+    got = walk_paths(top, **flags)
     assert got == by_ripgrep(top, *arguments)
     assert got
 
@@ -222,13 +222,13 @@ def test_a_nasty_tree_is_walked_as_ripgrep_walks_it(by_ripgrep, top, write, argu
 def test_a_directory_that_is_named_is_walked_even_if_it_is_ignored_or_hidden(by_ripgrep, top, write, start):
     write(NASTY)
     (top / ".git").mkdir()
-    assert walked(top, start) == by_ripgrep(top, start)
+    assert walk_paths(top, start) == by_ripgrep(top, start)
 
 
 def test_gitignore_counts_outside_of_repositories_too(by_ripgrep, top, write):
     """The first exception: a model's user means their .gitignore, with or without git."""
     write({".gitignore": "*.log\n", "a.log": "", "a.py": ""})
-    assert walked(top) == ["a.py"]
+    assert walk_paths(top) == ["a.py"]
     assert by_ripgrep(top) == ["a.log", "a.py"]
     assert by_ripgrep(top, "--no-require-git") == ["a.py"]
 
@@ -239,16 +239,16 @@ def test_a_root_inside_a_repository_keeps_to_the_rules_above_it(by_ripgrep, tmp_
     (tmp_path / ".git" / "info" / "exclude").write_text("*.bak\n")
     (tmp_path / ".gitignore").write_text("*.log\n/top/gen/\n")
     (tmp_path / ".ignore").write_text("*.tmp\n")
-    assert walked(top) == by_ripgrep(top) == ["a.py", "sub/gen/x.py"]
+    assert walk_paths(top) == by_ripgrep(top) == ["a.py", "sub/gen/x.py"]
 
 
 def test_a_root_that_is_a_repository_ignores_the_rules_of_one_around_it(by_ripgrep, tmp_path, top, write):
     write({"a.log": ""})
     (tmp_path / ".git").mkdir()
     (tmp_path / ".gitignore").write_text("*.log\n")
-    assert walked(top) == []
+    assert walk_paths(top) == []
     (top / ".git").mkdir()
-    assert walked(top) == by_ripgrep(top) == ["a.log"]
+    assert walk_paths(top) == by_ripgrep(top) == ["a.log"]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_the_users_global_excludes_count(top, write, home, place, config):
     for name, text in {**config, place: "*.log\n"}.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
-    assert walked(top) == ["a.py"]
+    assert walk_paths(top) == ["a.py"]
 
 
 def test_the_users_global_excludes_are_looked_for_where_xdg_says(top, write, home, monkeypatch):
@@ -272,7 +272,7 @@ def test_the_users_global_excludes_are_looked_for_where_xdg_says(top, write, hom
     (home / "xdg" / "git").mkdir(parents=True)
     (home / "xdg" / "git" / "ignore").write_text("*.log\n")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "xdg"))
-    assert walked(top) == ["a.py"]
+    assert walk_paths(top) == ["a.py"]
 
 
 def test_an_ignore_file_that_is_a_link_or_a_pipe_does_not_count(tmp_path, top, write):
@@ -282,27 +282,27 @@ def test_an_ignore_file_that_is_a_link_or_a_pipe_does_not_count(tmp_path, top, w
     (tmp_path / "rules").write_text("*\n")
     (top / "linked" / ".gitignore").symlink_to(tmp_path / "rules")
     (top / "zero" / ".gitignore").symlink_to("/dev/zero")
-    assert walked(top) == ["linked/a.log", "piped/a.log", "zero/a.log"]
+    assert walk_paths(top) == ["linked/a.log", "piped/a.log", "zero/a.log"]
 
 
 @pytest.mark.parametrize("rest", ["x" * MAX_IGNORE_BYTES, "x\n" * MAX_IGNORE_LINES])
 def test_an_enormous_ignore_file_does_not_count(top, write, rest):
     write({".gitignore": "*.log\n" + rest, "a.log": ""})
-    assert walked(top) == ["a.log"]
+    assert walk_paths(top) == ["a.log"]
 
 
 def test_global_excludes_that_are_a_pipe_do_not_count(top, write, home):
     write({"a.log": ""})
     (home / ".config" / "git").mkdir(parents=True)
     os.mkfifo(home / ".config" / "git" / "ignore")
-    assert walked(top) == ["a.log"]
+    assert walk_paths(top) == ["a.log"]
 
 
 def test_names_with_line_ends_and_stray_bytes_can_be_ignored(top, write):
     write({".gitignore": "*.log\nout/\n", "a\nb.log": "", "new\nline/x.log": "", "new\nline/x.py": ""})
     with suppress(OSError):  # some file systems of macOS only take UTF-8
         os.close(os.open(os.fsencode(top) + b"/caf\xe9.log", os.O_CREAT | os.O_WRONLY))
-    assert walked(top) == ["new\\nline/x.py"]
+    assert walk_paths(top) == ["new\\nline/x.py"]
 
 
 def names(answer) -> list[str]:

@@ -43,7 +43,7 @@ def tree(top: Path) -> dict[str, bytes]:
     }
 
 
-def removed_link(root, path: str) -> Change:
+def remove_link(root, path: str) -> Change:
     return Change(read_state(root, resolve(root, path, follow=False), follow=False), None)
 
 
@@ -267,7 +267,7 @@ def test_without_hard_links_copies_are_the_backups(top, write, opened, monkeypat
     (top / "link").symlink_to("nowhere")
     before = tree(top)
     changes = [change(opened, path, data) for path, data in {"a": b"x", "b": None, "c": b"z"}.items()]
-    changes.insert(0, removed_link(opened, "link"))
+    changes.insert(0, remove_link(opened, "link"))
     real = os.unlink
 
     def refuse(*args, **kwargs):
@@ -295,7 +295,7 @@ def test_an_error_at_any_moment_leaves_everything_as_it_was(top, write, opened, 
     (top / "link").symlink_to("b")
     before = tree(top)
     changes = [change(opened, path, data) for path, data in {"a": b"x", "b": None, "c": b"z", "new/d": b"w"}.items()]
-    changes.insert(1, removed_link(opened, "link"))
+    changes.insert(1, remove_link(opened, "link"))
     real, calls = getattr(os, call), 0
 
     def fail(*args, **kwargs):

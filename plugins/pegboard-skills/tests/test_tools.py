@@ -38,7 +38,7 @@ def make_registry(*folders, **settings):
     return registry
 
 
-def processed(registry):
+def process(registry):
     return asyncio.run(registry.process(ModelRequest("hello")))
 
 
@@ -60,7 +60,7 @@ def test_a_request_lists_the_skills(tmp_path, write_skill):
     """Names and descriptions, each on one line, with hidden characters shown."""
     write_skill("b", 'name: b\ndescription: "Two\\u200b\\n- c: lines."')
     write_skill("a")
-    request = processed(make_registry(tmp_path / "skills"))
+    request = process(make_registry(tmp_path / "skills"))
     assert request.system.endswith("Skills:\n- a: Works on a.\n- b: Two\\u{200b} - c: lines.")
     assert request.tools.names == ("load_skill", "read_skill_file")
 
@@ -69,14 +69,14 @@ def test_problems_are_for_the_operator(tmp_path, write_skill):
     """The model isn't told of them."""
     write_skill("a")
     write_skill("Bad")
-    request = processed(make_registry(tmp_path / "skills"))
+    request = process(make_registry(tmp_path / "skills"))
     assert "Bad" not in request.system
     assert "'Bad' may only have" in str(request.problems[0])
 
 
 def test_without_skills_the_tools_are_gone(tmp_path):
     """And the request says nothing about skills."""
-    request = processed(make_registry())
+    request = process(make_registry())
     assert (request.tools.names, request.system) == ((), "")
     assert "there are no skills" in str(request.tools.explain("load_skill"))
     assert SkillTools(SkillSources([], [])).announce_skills(ModelRequest("x")) == ModelRequest("x")
