@@ -10,9 +10,10 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
 
 from pegboard import ImageContent, TextContent, ToolError
+from pegboard.json import is_array, is_object
 from pegboard.tools import media_type
 from pegboard_files.reading import page_of
 from pegboard_files.root import Deadline
@@ -161,24 +162,20 @@ def _entry(holder: Any, key: str) -> Any:
     return {} if entry is None else entry.get_object()
 
 
-def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(value, dict)
-
-
 def _cells(data: bytes) -> list[dict[str, Any]] | None:
     """The cells of a notebook; `None` if the data isn't one."""
     try:
         notebook: Any = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    cells: Any = notebook.get("cells") if _is_object(notebook) else None
-    return [cell for cell in cast("list[Any]", cells) if _is_object(cell)] if isinstance(cells, list) else None
+    cells = notebook.get("cells") if is_object(notebook) else None
+    return list(filter(is_object, cells)) if is_array(cells) else None
 
 
 def _join_lines(text: object) -> str:
     """A text of a notebook, which may be stored as a list of its lines."""
-    if isinstance(text, list):
-        return "".join(part for part in cast("list[Any]", text) if isinstance(part, str))
+    if is_array(text):
+        return "".join(part for part in text if isinstance(part, str))
     return text if isinstance(text, str) else ""
 
 
@@ -195,13 +192,13 @@ def _cell_lines(number: int, cell: dict[str, Any]) -> Iterator[str]:
 
 
 def _outputs(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    outputs: Any = cell.get("outputs")
-    yield from filter(_is_object, cast("list[Any]", outputs) if isinstance(outputs, list) else ())
+    outputs = cell.get("outputs")
+    yield from filter(is_object, outputs if is_array(outputs) else ())
 
 
 def _data(output: dict[str, Any]) -> dict[str, Any]:
-    data: Any = output.get("data")
-    return data if _is_object(data) else {}
+    data = output.get("data")
+    return data if is_object(data) else {}
 
 
 def _images(cells: Iterable[dict[str, Any]]) -> Iterator[ImageContent]:

@@ -19,7 +19,6 @@ from pegboard import ToolError
 _SET_SIZE: Final = 500
 """Lines compiled together: RE2 refuses sets of several thousand."""
 
-
 # The ends of pathspec's expressions, and their replacements. pathspec's are for lists of files: there `foo` also
 # matches `foo/bar`. A walk matches each entry by itself, after its directory, and then `*`, `!*/`, `!*.py` only
 # works if no line matches an entry by a directory above it.

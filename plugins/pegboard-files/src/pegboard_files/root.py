@@ -105,15 +105,12 @@ _READ: Final = "read_file"
 MAX_CHILDREN: Final = 200_000
 """Entries of one directory."""
 
-
 # Windows lacks these; there the plugin refuses to register.
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
-
 # O_PATH opens a directory that may be entered but not listed; macOS lacks it.
 _PASS: Final = _DIRECTORY | _NO_LINK | getattr(os, "O_PATH", 0)
-
 
 # Without O_NONBLOCK, opening a pipe that was swapped in would block.
 _FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
@@ -122,7 +119,6 @@ _KINDS: Final[dict[int, Kind]] = {
     stat.S_IFDIR: "directory",
     stat.S_IFLNK: "link",
 }
-
 
 Child: TypeAlias = tuple[str, Kind]
 """The name and type of a directory's entry. A plain tuple, as a walk makes one for each of many files."""

@@ -19,7 +19,6 @@ SNIFFED_BYTES: Final = 8_192
 MAX_DECODED_BYTES: Final = 16 << 20
 """Files in UTF-16 and UTF-32 are decoded as a whole; larger ones count as binary."""
 
-
 _MARKS: Final = (  # UTF-32 little-endian starts with UTF-16's mark, so it comes first
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),

@@ -205,13 +205,11 @@ _EXCLUDES_FILE: Final = re.compile(r'(?im)^[ \t]*excludesfile[ \t]*=[ \t]*"?(?P<
 MAX_DEPTH: Final = 200
 """The maximum depth of a walk below the root; each level takes a little more time."""
 
-
 Entry: TypeAlias = tuple[str, Parts, str, Kind]
 """An entry of a walk: its path below the start, as shown; its directory's parts; its name; and its type.
 
 Links are given, but not followed. A plain tuple, and no parts of its own, as few of many entries match.
 """
-
 
 _Folder: TypeAlias = tuple[Parts, str, Ignoring, Iterator[Child]]
 """A directory of a walk: its parts, what its entries' paths begin with, its rules, and the entries that are left."""
