@@ -223,6 +223,12 @@ def test_a_schema_that_no_finite_value_fits_has_none_after_a_number_of_guesses()
         samples_of({"type": "object", "properties": parts, "required": [*parts]})
 
 
+def test_an_array_has_the_items_that_it_must_contain() -> None:
+    assert (
+        samples_of({"type": "array", "items": {}, "contains": {"const": "zz"}, "minContains": 2})[0][:2] == ["zz"] * 2
+    )
+
+
 def test_arrays_of_long_arrays_have_no_sample_that_is_huge() -> None:
     part = {"type": "integer"}
     for _ in range(3):

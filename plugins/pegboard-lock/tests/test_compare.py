@@ -198,6 +198,29 @@ def test_what_may_take_more_is_never_narrowed(old, new):
             id="written in another way",
         ),
         pytest.param(one(WHOLE), one({**WHOLE, "exclusiveMinimum": 2}), id="more than"),
+        pytest.param(one({"multipleOf": 0.5}), one({"multipleOf": 1.5}), id="multiples of a fraction"),
+        pytest.param(
+            {"type": "object", "patternProperties": {"^x": TEXT}},
+            {"type": "object", "patternProperties": {"^x": {**TEXT, "maxLength": 2}}, "additionalProperties": False},
+            id="properties by their names",
+        ),
+        pytest.param(
+            {"type": "object", "propertyNames": {"maxLength": 5}},
+            {"type": "object", "propertyNames": {"maxLength": 3}},
+            id="shorter names",
+        ),
+        pytest.param({"type": "object", "maxProperties": 6}, {"type": "object", "maxProperties": 5}, id="fewer"),
+        pytest.param(
+            one({"type": "array", "contains": {"type": "number"}, "maxContains": 3}),
+            one({"type": "array", "contains": {"type": "number"}, "maxContains": 2, "minContains": 2}),
+            id="more and less of a kind",
+        ),
+        pytest.param(
+            {**properties(a=WHOLE, b=TEXT), "if": {"required": ["a"]}, "then": {"properties": {"b": {"maxLength": 5}}}},
+            {**properties(a=WHOLE, b=TEXT), "if": {"required": ["a"]}, "then": {"properties": {"b": {"maxLength": 3}}}},
+            id="under a condition",
+        ),
+        pytest.param(one({"not": {"type": "null"}}), one(TEXT), id="what is refused is of another type"),
         pytest.param(
             properties(is_open=True, a={**TEXT, "not": {"maxLength": 1}}),
             properties(is_open=True, a={**TEXT, "not": {"maxLength": 3}}),
@@ -211,9 +234,9 @@ def test_what_keywords_prove_to_take_less_is_narrowed(wide, narrow):
 
 
 def test_without_a_value_that_shows_it_nothing_is_widened():
-    """No sample has the item that both want."""
-    few, many = (one({"type": "array", "contains": {"const": "zz"}, "maxItems": most}) for most in (4, 5))
-    assert compare_arguments(many, few).kind == compare_arguments(few, many).kind == "incompatible"
+    """Its keywords prove it, but no sample has such a text."""
+    short, long = (one({**TEXT, "pattern": "^[0-9]{7}![0-9]*$", "maxLength": most}) for most in (19, 20))
+    assert compare_arguments(long, short).kind == compare_arguments(short, long).kind == "incompatible"
 
 
 def test_what_stands_in_a_pattern_is_tried():

@@ -269,6 +269,8 @@ class Samples:
         if least > _MOST_ITEMS:
             return
         head = [next(self.of(part, level + 1)) for part in first]
+        if "contains" in flat:
+            head += [next(self.of(flat["contains"], level + 1))] * min(_size(flat, "minContains", 1), _MOST_ITEMS)
         pool = self._pool(rule, level)
         longest = min(_MOST_ITEMS, _MOST_TEXT // max((len(json.dumps(each)) for each in pool), default=1))
         if least > longest:

@@ -28,12 +28,14 @@ _MOST_ATOMS: Final = 60
 _MOST_LEVELS: Final = 5
 _MOST_NUMBER: Final = 1e15
 _MOST_LENGTH: Final = 2_000
+_MOST_NAME: Final = 64
 _ATOMS: Final[tuple[Any, ...]] = (None, True, 0, 1, -1, 1.5, 2**31, "", "x", "a b", "A-1", [], ["x"], [1], {}, {"x": 1})
 _PLAIN: Final = frozenset({"type", "properties", "required", "additionalProperties", "$defs", "definitions", "$schema"})
 _ADDED: Final[tuple[Any, ...]] = ("x", 1, True, None, [], {})
 _LITERAL: Final = re.compile(r"[^\\^$.|?*+(){}\[\]]{1,80}")  # the runs of a pattern that may stand for themselves
 _AFFIXES: Final = ("x", "a", "0", "-", " ")
-_UNKNOWN: Final = "x_unknown"
+_UNKNOWN: Final = ("x_unknown", "9")
+_MOST_FILLED: Final = 8  # names of which every value is tried
 _MISSING: Final = object()
 _FAULTS: Final = (SchemaError, ValueError, TypeError, RecursionError, OverflowError)
 
@@ -157,6 +159,7 @@ def _values(*schemas: tuple[JsonSchema, Callable[[Any], bool]], deadline: float 
         samples.append(own)
     yield from ({}, *chain.from_iterable(samples))
     atoms, names = _atoms([schema for schema, _ in schemas])
+    yield from (each for each in atoms if isinstance(each, dict))
     bases = [each for pair in zip_longest(*(own[:_MOST_BASES] for own in samples), fillvalue=_MISSING) for each in pair]
     yield from chain.from_iterable(_near(base, atoms, names) for base in bases if base is not _MISSING)
 
@@ -168,7 +171,7 @@ def _atoms(schemas: Sequence[JsonSchema]) -> tuple[list[Any], list[str]]:
     """
     (olds, old_names), (news, new_names) = map(_constants, schemas)
     own = {**{key: olds.get(key, news.get(key)) for key in sorted(olds.keys() ^ news.keys())}, **olds}
-    names = dict.fromkeys((_UNKNOWN, *sorted(old_names ^ new_names), *sorted(old_names)))
+    names = dict.fromkeys((*_UNKNOWN, *sorted(old_names ^ new_names), *sorted(old_names)))
     return [*_ATOMS, *islice(own.values(), _MOST_ATOMS)], [*names][:_MOST_ATOMS]
 
 
@@ -188,7 +191,8 @@ def _constants(schema: JsonSchema) -> tuple[dict[str, Any], set[str]]:
             values = [*runs, *_list(part.get("enum")), *(part[key] for key in ("const",) if key in part)]
             for key, value in part.items():
                 if type(value) in (int, float) and abs(value) < _MOST_NUMBER:
-                    values += _around(key, value)
+                    values += (bounds := [*_around(key, value)])
+                    names.update(each for each in bounds if isinstance(each, str) and len(each) <= _MOST_NAME)
             own |= {json.dumps(each): each for each in values}
             waiting += part.values()
         elif is_array(part):
@@ -210,7 +214,11 @@ def _around(key: str, value: float) -> Iterator[Any]:
         for length in (int(value) - 1, int(value), int(value) + 1):
             if 0 <= length <= _MOST_LENGTH:
                 yield "a" * length if "Length" in key else ["x"] * length
-    elif "Properties" not in key:
+    elif "Properties" in key:
+        for length in (int(value), int(value) + 1):
+            if 0 <= length <= _MOST_LENGTH:
+                yield from ({f"k{number}": each for number in range(length)} for each in ("x", 1))
+    else:
         yield from (value, value + 1, value - 1, value + 0.5, value - 0.5, value * 2)
 
 
@@ -222,7 +230,7 @@ def _near(value: Any, atoms: list[Any], names: list[str], level: int = 0) -> Ite
         yield from _near_object(cast("JsonObject", value), atoms, names, level)
     elif isinstance(value, list):
         items = cast("list[Any]", value)
-        yield from ([*items, "x"], [*items, None], items[1:], [*items, *items[-1:]], items * 5)
+        yield from ([*items, "x"], [*items, None], items[1:], [*items, *items[-1:]], items * 3, items * 5)
         for place, each in enumerate(items[:2]):
             for near in _near(each, atoms, names, level + 1):
                 yield [*items[:place], near, *items[place + 1 :]]
@@ -236,8 +244,8 @@ def _near(value: Any, atoms: list[Any], names: list[str], level: int = 0) -> Ite
 def _near_object(table: JsonObject, atoms: list[Any], names: list[str], level: int) -> Iterator[JsonObject]:
     for key in table:
         yield {name: each for name, each in table.items() if name != key}
-    for name in names:
+    for place, name in enumerate(names):
         if name not in table:
-            yield from ({**table, name: atom} for atom in _ADDED)
+            yield from ({**table, name: atom} for atom in (atoms if place < _MOST_FILLED else _ADDED))
     for key, each in table.items():
         yield from ({**table, key: near} for near in _near(each, atoms, names, level + 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, ClassVar, Final, TypeAlias
 
 from attrs import Factory, define, field
@@ -182,7 +183,7 @@ class Proof:
         return any("pattern" in each for each in texts) and self.takes_less(before, after)
 
     def _multiple(self, ones: _Schemas, rule: Any, _other: JsonSchema, _level: int) -> bool:
-        return type(rule) is int and any(type(n) is int and n % rule == 0 for n in _rules(ones, "multipleOf"))
+        return any(Fraction(str(each)) % Fraction(str(rule)) == 0 for each in _rules(ones, "multipleOf"))
 
     def _required(self, ones: _Schemas, rule: Any, _other: JsonSchema, _level: int) -> bool:
         return {*rule} <= _required_names(ones)
@@ -205,7 +206,21 @@ class Proof:
         back = Proof(self.other, self.one, lambda *_: False, self.deadline)
         back._left, back._has_same_definitions = self._left // 2, self._has_same_definitions
         self._left //= 2
-        return any(back._is_within(rule, each, level) for each in _rules(ones, "not"))
+        if any(back._is_within(rule, each, level) for each in _rules(ones, "not")):
+            return True
+        return self._are_apart(ones, self._parts(self._others, rule), level, self._ones)
+
+    def _if(self, ones: _Schemas, rule: Any, other: JsonSchema, level: int) -> bool:
+        then, otherwise = (other.get(key, True) for key in ("then", "else"))
+        for each in ones:  # one with the same condition
+            if "if" in each and self._is_same(each["if"], rule):
+                pairs = (each.get("then", True), then), (each.get("else", True), otherwise)
+                if all(self._is_within(*pair, level) for pair in pairs):
+                    return True
+        return all(self._are_within(ones, self._parts(self._others, each), level) for each in (then, otherwise))
+
+    def _nothing(self, _ones: _Schemas, _rule: Any, _other: JsonSchema, _level: int) -> bool:
+        return True  # `if` or `contains` judges it
 
     def _properties(self, ones: _Schemas, rule: Any, _other: JsonSchema, level: int) -> bool:
         return all(self._is_within(_property(ones, name), part, level) for name, part in rule.items())
@@ -254,13 +269,17 @@ class Proof:
         return all(self._is_within(_item(ones, place), rule, level) for place in places)
 
     def _contains(self, ones: _Schemas, rule: Any, other: JsonSchema, level: int) -> bool:
-        given = [each["contains"] for each in ones if "contains" in each and each.get("minContains", 1) > 0]
-        is_plain = "minContains" not in other and "maxContains" not in other
-        return is_plain and any(self._is_within(each, rule, level) for each in given)
+        least = other.get("minContains", 1)
+        given = [each["contains"] for each in ones if "contains" in each and each.get("minContains", 1) >= least]
+        return least == 0 or any(self._is_within(each, rule, level) for each in given)
 
-    def _are_apart(self, ones: _Schemas, others: _Schemas, level: int) -> bool:
-        """Whether no value fits both, which are parts of the other schema."""
-        pair = ones, others
+    def _most_contained(self, ones: _Schemas, rule: Any, other: JsonSchema, _level: int) -> bool:
+        same = [each for each in ones if self._is_same(each.get("contains"), other.get("contains"))]
+        return "contains" not in other or any(each <= rule for each in _rules(same, "maxContains"))
+
+    def _are_apart(self, ones: _Schemas, others: _Schemas, level: int, of_ones: References | None = None) -> bool:
+        """Whether no value fits both, which are parts of the other schema; the first may be of the one instead."""
+        pair, sources = (ones, others), (of_ones or self._others, self._others)
         if level > _MOST_LEVELS:
             return False
         for read in (_types_of, lambda each: None if (values := _members(each)) is None else _texts(values)):
@@ -270,16 +289,22 @@ class Proof:
         if any(_types_of(each) != {"object"} for each in pair):
             return False
         names = _required_names(ones) & _required_names(others)
-        parts = ([self._parts(self._others, _property(each, name)) for each in pair] for name in names)
-        return any(self._are_apart(*each, level + 1) for each in parts)
+        parts = (
+            [self._parts(of, _property(each, name)) for of, each in zip(sources, pair, strict=True)] for name in names
+        )
+        return any(self._are_apart(*each, level + 1, of_ones) for each in parts)
 
     _judges: ClassVar[Mapping[str, Callable[[Proof, _Schemas, Any, JsonSchema, int], bool]]] = {
         "additionalProperties": _additional_properties,
         "anyOf": _any_of,
         "contains": _contains,
         "dependentRequired": _dependent,
+        "else": _nothing,
         "enum": _enum,
+        "if": _if,
         "items": _items,
+        "maxContains": _most_contained,
+        "minContains": _nothing,
         "multipleOf": _multiple,
         "not": _not,
         "oneOf": _one_of,
@@ -289,6 +314,7 @@ class Proof:
         "properties": _properties,
         "propertyNames": _property_names,
         "required": _required,
+        "then": _nothing,
         "type": _type,
         "uniqueItems": _unique,
     }
