@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Iterable
 from email import message_from_bytes
@@ -27,8 +28,8 @@ DIST = ROOT / "dist"
 PROJECTS = {path.parent.name: path.parent for path in sorted(ROOT.glob("plugins/*/pyproject.toml"))}
 PROJECTS = {"pegboard": ROOT, **PROJECTS}
 ENVIRON = {**os.environ, "UV_CONSTRAINT": str(ROOT / "constraints.txt")}
-TESTED_WITH = "pytest", "sybil", str(ROOT / "tests" / "fake_vendors")
-"""What runs the example of a README, and the providers' servers that some of them call."""
+FAKE_VENDORS = ROOT / "tests" / "fake_vendors"
+"""The providers' servers that some examples call."""
 
 
 def main() -> None:
@@ -118,7 +119,9 @@ def try_alone(name: str) -> None:
         run(*install, *(wheels_in(said[0]) if said else [wheel_of("pegboard")]))
         run("uv", "pip", "check", "-q", "--python", python)
         run(python, "-I", "-c", f"import {name.replace('-', '_')}", place=place)
-        run(*install, *TESTED_WITH)
+        project = tomllib.loads((PROJECTS[name] / "pyproject.toml").read_text("utf-8"))
+        servers = (each for each in project["dependency-groups"]["test"] if isinstance(each, str))
+        run(*install, "sybil", FAKE_VENDORS, *(each for each in servers if not each.startswith("pegboard")))
         code = "-p", "code_blocks", "-p", "no:cacheprovider", "--first-example", "-q", readme
         run(python, "-m", "pytest", *code, PYTHONPATH=str(ROOT / "docs"))
 
