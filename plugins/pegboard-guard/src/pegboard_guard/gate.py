@@ -71,12 +71,9 @@ class _GateRule(Rule):
     @property
     def sentence(self) -> str:
         """The rule, for the model."""
-        calls, answer = (
-            f"Calls of {self.names} are judged before they run",
-            "Your answer is judged before the turn ends",
-        )
-        judged = answer if self.is_of_answer else calls
-        return f"{judged}, by this rule: {self.text}"
+        if self.is_of_answer:
+            return f"Your answer is judged before the turn ends, by this rule: {self.text}"
+        return f"Calls of {self.names} are judged before they run, by this rule: {self.text}"
 
     @property
     def is_for_end(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import field, frozen
+from attrs.converters import optional
 
 from pegboard import ModelRequest, ModelResponse, ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
 from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
@@ -42,16 +43,12 @@ _KINDS: Final[Mapping[str, type[OrderRule]]] = {
 }
 
 
-def _limits(tables: Any) -> CallLimits | None:
-    if tables is None:
-        return None
+def _read_limits(tables: Any) -> CallLimits:
     return CallLimits(*read_tables(Limit, tables, "limits"))
 
 
-def _order(table: Any) -> OrderRules | None:
+def _read_order(table: Any) -> OrderRules:
     """The guard of `[plugins.guard.order]`: lists of tables, one for each kind of rule."""
-    if table is None:
-        return None
     tables = check_table(table, _KINDS, "order")
     kinds = [(name, kind) for name, kind in _KINDS.items() if name in tables]
     rules = [rule for name, kind in kinds for rule in read_tables(kind, tables[name], f"order.{name}")]
@@ -61,17 +58,13 @@ def _order(table: Any) -> OrderRules | None:
         raise ValueError(f"order: {error}") from None
 
 
-def _journal(table: Any) -> Journal | None:
-    if table is None:
-        return None
+def _read_journal(table: Any) -> Journal:
     from pegboard_guard.journal import Journal  # loads asyncio and hashlib
 
     return read_table(Journal, table, "journal")
 
 
-def _gate(table: Any) -> ModelGate | None:
-    if table is None:
-        return None
+def _read_gate(table: Any) -> ModelGate:
     from pegboard_guard.gate import ModelGate  # loads the code of turns
 
     return read_table(ModelGate, table, "gate")
@@ -96,11 +89,11 @@ class GuardSettings:
     doom_loop: int = field(default=3, validator=_check_doom_loop)
     doom_loop_action: Action = field(default="ask", validator=one_of(ACTIONS))
     log_arguments: bool = field(default=False, validator=flag)
-    limits: CallLimits | None = field(default=None, converter=_limits)
-    order: OrderRules | None = field(default=None, converter=_order)
+    limits: CallLimits | None = field(default=None, converter=optional(_read_limits))
+    order: OrderRules | None = field(default=None, converter=optional(_read_order))
     tell_rules: bool = field(default=True, validator=flag)
-    journal: Journal | None = field(default=None, converter=_journal)
-    gate: ModelGate | None = field(default=None, converter=_gate)
+    journal: Journal | None = field(default=None, converter=optional(_read_journal))
+    gate: ModelGate | None = field(default=None, converter=optional(_read_gate))
 
 
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
