@@ -294,7 +294,10 @@ def test_objects_with_run_and_workflows_work_in_the_background_too():
 
 @pytest.mark.parametrize(
     ("error", "text"),
-    [(RuntimeError("secret"), "helper failed:\nhelper failed (ModelError)."), (None, "helper failed:\nIt failed (Ze")],
+    [
+        (RuntimeError("secret"), "helper failed:\nhelper failed (ModelError)."),
+        (None, "helper failed:\nhelper failed (ZeroD"),
+    ],
 )
 def test_one_that_fails_fails_alone(error, text):
     class Helper:
@@ -557,17 +560,45 @@ def test_a_workflow_begins_anew_with_the_message_also_if_it_is_interrupted():
     assert [[m.text for m in request.messages] for request in two.model.requests] == [["Stop."], ["Again."]]
 
 
-@pytest.mark.parametrize("steps", range(0, 60, 5))
-def test_no_message_is_lost_whenever_it_is_sent(steps):
+@pytest.mark.parametrize("interrupt", [False, True])
+@pytest.mark.parametrize("steps", range(0, 60, 3))
+def test_no_message_is_lost_whenever_it_is_sent(steps, interrupt):
     async def after(request):
         for _ in range(steps):
             await asyncio.sleep(0)
-        return to("send_agent_input", message="Hear me.")(request)
+        return to("send_agent_input", message="Hear me.", interrupt=interrupt)(request)
 
     helper = a("helper", ToolCall("wipe", {"place": "attic"}), "One.", "Two.", "Three.")
     run(registry_of(helper), spawn(), after, WAIT, "Fine.", approver=lambda *_: Once())
     last = helper.model.requests[-1].messages
     assert [message.text for message in last].count("Hear me.") == 1
+
+
+@pytest.mark.parametrize("steps", range(24))
+def test_no_message_that_interrupts_is_lost_while_the_agent_ends(steps):
+    begun, end, requests = asyncio.Event(), asyncio.Event(), []
+
+    class Helper:
+        name, description = "helper", ""
+
+        async def run(self, request):
+            requests.append(request)
+            begun.set()
+            await end.wait()
+            for _ in range(12):
+                await asyncio.sleep(0)
+            return f"Answer to: {request}"
+
+    async def interrupt(request):
+        await begun.wait()
+        end.set()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        return to("send_agent_input", message="Hear me.", interrupt=True)(request)
+
+    outcome = run(registry_of(Helper()), spawn(), interrupt, WAIT, "Fine.")
+    assert requests == ["Do it", "Hear me."]
+    assert results(outcome)[-1].endswith("Answer to: Hear me.")
 
 
 def test_an_answer_that_a_message_comes_after_is_kept():

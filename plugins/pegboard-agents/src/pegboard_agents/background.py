@@ -14,11 +14,11 @@ from typing import Any, Final, Literal, TypeAlias
 from attrs import define, evolve, field, frozen
 
 from pegboard import Confirmation, Message, ToolContext, ToolError, ToolRegistry, ToolResult, Turn, TurnOutcome
-from pegboard.errors import FatalToolError, PegboardError, log_failure
+from pegboard.errors import FatalToolError, PegboardError
 from pegboard.schema.converter import JsonRecord
 from pegboard_agents.agent import SECONDS, Agent, AgentEvent, AgentResult, AgentRun, AnyAgent, Suspension
 from pegboard_agents.agent_call import last_messages
-from pegboard_agents.run import context_for, inside, run_agent
+from pegboard_agents.run import context_for, inside, run_safely
 
 GRACE_SECONDS: Final = 5.0
 """Seconds in which an agent that is ended may complete its turn."""
@@ -261,10 +261,12 @@ class BackgroundAgent:
             self._task.cancel()
 
     def _interrupt(self) -> None:
-        if self._turn is not None and self._turn.outcome is None:
-            self._turn.interrupt("new input")
-        else:
+        if not self._interrupted:
+            return  # the run has ended meanwhile, and the next one reads the message
+        if self._turn is None:
             self._cancel()
+        else:
+            self._turn.interrupt("new input")
 
     def _emit(self, event: AgentEvent) -> None:
         if self.listener is not None:
@@ -305,7 +307,7 @@ class BackgroundAgent:
                 run = self._next(run)
             while True:
                 self._turn = None
-                task = self._task = loop.create_task(run_agent(run))
+                task = self._task = loop.create_task(run_safely(run))
                 if self._stopped is not None:
                     task.cancel()
                 await asyncio.wait([task], timeout=max(due - loop.time(), 0.0))
@@ -371,11 +373,8 @@ class BackgroundAgent:
         except FatalToolError as error:
             self._add(f"One of its tools ended the turn: {error}")
             self.fatal = error
-        except asyncio.CancelledError:
-            self._add("It cancelled itself.")
-        except Exception as error:  # noqa: BLE001  of an agent of any kind
-            log_failure(f"the agent {self.agent.name}", error)
-            self._add(f"It failed ({type(error).__name__}).")
+        except asyncio.CancelledError:  # by an interruption: a message follows
+            pass
         return None
 
     def _add(self, text: str) -> None:

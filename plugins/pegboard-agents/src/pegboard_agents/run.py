@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
@@ -37,7 +38,14 @@ from pegboard import (
 )
 from pegboard.approval import PendingCall
 from pegboard.callbacks import accept_keywords, may_block, maybe_await
-from pegboard.errors import FatalToolError, MissingServiceError, PegboardError, PendingError, TurnAbortedError
+from pegboard.errors import (
+    FatalToolError,
+    MissingServiceError,
+    PegboardError,
+    PendingError,
+    TurnAbortedError,
+    log_failure,
+)
 from pegboard.json import canonical_json, is_object
 from pegboard.threads import run_in_thread
 from pegboard_agents.agent import (
@@ -102,6 +110,28 @@ async def run_agent(run: AgentRun) -> AgentResult:
         return AgentResult(agent=run.agent.name, answer=answer, state=run.context.state)
     answer.apply_to(state := dict(run.context.state))
     return AgentResult(agent=run.agent.name, ended="escalated" if answer.escalate else "answered", state=state)
+
+
+async def run_safely(run: AgentRun) -> AgentResult:
+    """`run_agent` for an agent without a call of its own: whatever it raises costs only its answer.
+
+    Raises:
+        ToolError: It failed in whatever way.
+        FatalToolError: One of its tools ended the turn.
+        asyncio.CancelledError: The caller was cancelled.
+    """
+    name, task = run.agent.name, asyncio.current_task()
+    try:
+        return await run_agent(run)
+    except (ToolError, FatalToolError):
+        raise
+    except asyncio.CancelledError as error:
+        if task is not None and task.cancelling():
+            raise
+        raise ToolError(f"{name} cancelled itself. Try again, or continue without it.") from error
+    except Exception as error:
+        log_failure(f"the agent {name}", error)
+        raise ToolError(f"{name} failed ({type(error).__name__}). Try again, or continue without it.") from error
 
 
 async def _run_object(agent: RunsAgent, run: AgentRun) -> Any:

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Final, cast
 import attrs
 from attrs import Attribute, field, frozen
 
-from pegboard import REMOVED, Actions, ToolError
-from pegboard.errors import FatalToolError, log_failure
+from pegboard import Actions, ToolError
 from pegboard.schema.converter import JsonRecord
 from pegboard.tools import merge_actions
 from pegboard_agents.agent import AgentEvent, AgentResult, AgentRun, AnyAgent, Suspension, Workflow
@@ -22,7 +21,7 @@ from pegboard_agents.run import (
     diff_states,
     new_session,
     read_error,
-    run_agent,
+    run_safely,
     session_of,
 )
 
@@ -31,35 +30,14 @@ MOST_HEARD: Final = 200
 """Answers of other agents that an agent of a workflow gets, the latest ones."""
 
 
-@frozen
-class StateChanges(JsonRecord):
-    """Changes of a state as JSON.
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Actions:
+    return Actions(diff_states(before, after))
 
-    Attributes:
-        values: The changed values, by key.
-        removed: The removed keys.
-    """
 
-    values: Mapping[str, Any] = field(factory=dict[str, Any])
-    removed: tuple[str, ...] = ()
-
-    @classmethod
-    def between(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> StateChanges:
-        """The changes from one state to another."""
-        changed = diff_states(before, after)
-        values = {key: value for key, value in changed.items() if value is not REMOVED}
-        return cls(values, tuple(key for key in changed if key not in values))
-
-    @property
-    def actions(self) -> Actions:
-        """The changes as actions of a call."""
-        return Actions({**self.values, **dict.fromkeys(self.removed, REMOVED)})
-
-    def change(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """A copy of a state with the changes."""
-        after = dict(state)
-        self.actions.apply_to(after)
-        return after
+def _apply(changes: Actions, state: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a state with changes."""
+    changes.apply_to(after := dict(state))
+    return after
 
 
 def _quote(name: str, text: str) -> str:
@@ -83,27 +61,6 @@ def _step(workflow: Workflow, run: AgentRun, agent: AnyAgent, state: Mapping[str
         request=run.text if run.request is not None else None,
         **facts,
     )
-
-
-async def _run(step: AgentRun) -> AgentResult:
-    """Runs one agent of a workflow.
-
-    Raises:
-        ToolError: It failed in whatever way.
-        FatalToolError: A tool ended the turn.
-    """
-    name, task = step.agent.name, asyncio.current_task()
-    try:
-        return await run_agent(step)
-    except (ToolError, FatalToolError):
-        raise
-    except asyncio.CancelledError as error:
-        if task is not None and task.cancelling():
-            raise
-        raise ToolError(f"{name} cancelled itself. Try again, or continue without it.") from error
-    except Exception as error:
-        log_failure(f"the agent {name}", error)
-        raise ToolError(f"{name} failed ({type(error).__name__}). Try again, or continue without it.") from error
 
 
 def _suspend(workflow: Workflow, run: AgentRun, waits: Suspension, **facts: Any) -> AgentResult:
@@ -136,7 +93,7 @@ class _Progress(JsonRecord):
     place: int = 0
     heard: tuple[str, ...] = ()
     answer: str = ""
-    state: StateChanges = field(factory=StateChanges)
+    state: Actions = field(factory=Actions)
     waiting: Mapping[str, Any] | None = None
 
 
@@ -165,12 +122,12 @@ class SequentialAgent(Workflow):
         progress, base = self._progress(run), run.context.state
         answer = run.answer
         while progress.place < self.turns:
-            agent, state = self.agents[progress.place % len(self.agents)], progress.state.change(base)
+            agent, state = self.agents[progress.place % len(self.agents)], _apply(progress.state, base)
             heard = (*run.heard, *progress.heard)[-MOST_HEARD:]
             own: dict[str, Any] = {"heard": heard, "stored": progress.waiting, "answer": answer}
             step = _step(self, run, agent, state, in_loop=run.in_loop or self.in_loop, **own)
             try:
-                result = await _run(step)
+                result = await run_safely(step)
                 if (waits := result.suspension) is not None:
                     return _suspend(self, run, waits, progress=progress.evolve(waiting=waits.stored).to_json())
                 progress, answer = self._advance(progress, agent, result, base), None
@@ -196,7 +153,7 @@ class SequentialAgent(Workflow):
             place=progress.place + 1,
             heard=(*progress.heard, _quote(agent.name, text))[-MOST_HEARD:] if text else progress.heard,
             answer=text or progress.answer,
-            state=StateChanges.between(base, result.state),
+            state=_changes(base, result.state),
             waiting=None,
         )
 
@@ -205,7 +162,7 @@ class SequentialAgent(Workflow):
         return ""
 
     def _result(self, progress: _Progress, base: Mapping[str, Any], ended: str = "answered") -> AgentResult:
-        state = progress.state.change(base)
+        state = _apply(progress.state, base)
         return AgentResult(agent=self.name, ended=ended, answer=progress.answer, state=state)
 
 
@@ -263,7 +220,7 @@ class _Branch(JsonRecord):
     answer: str = ""
     error: str | None = None
     escalated: bool = False
-    state: StateChanges = field(factory=StateChanges)
+    state: Actions = field(factory=Actions)
     waiting: Suspension | None = None
 
 
@@ -313,11 +270,11 @@ class ParallelAgent(Workflow):
         waits, base = None if before is None else before.waiting, run.context.state
         own = {"stored": waits and waits.stored, "answer": None if waits is None else run.answer}
         try:
-            result = await _run(_step(self, run, self.agents[place], base, **own))
+            result = await run_safely(_step(self, run, self.agents[place], base, **own))
             if result.suspension is not None:
                 return place, _Branch(waiting=result.suspension)
             has_left = result.ended == "escalated"
-            return place, _Branch(result.text, escalated=has_left, state=StateChanges.between(base, result.state))
+            return place, _Branch(result.text, escalated=has_left, state=_changes(base, result.state))
         except ToolError as error:
             return place, _Branch(error=error.text)
 
@@ -332,17 +289,15 @@ class ParallelAgent(Workflow):
         if all(each.error is not None for each in ended):
             raise ToolError("\n\n".join((f"All agents of {self.name} failed.", *parts)))
         base = run.context.state
-        merged = merge_actions([each.state.actions for each in ended], base)
-        state = dict(base)
-        merged.apply_to(state)
-        for key, by in _conflicts([(name, each.state.actions) for name, each in zip(names, ended, strict=True)], base):
+        merged = merge_actions([each.state for each in ended], base)
+        for key, by in _conflicts([(name, each.state) for name, each in zip(names, ended, strict=True)], base):
             parts.append(f"[Conflict: {' and '.join(by)} changed {key!r} of the state; the value of {by[-1]} is used.]")
         left = run.in_loop and any(each.escalated for each in ended)
         return AgentResult(
             agent=self.name,
             ended="escalated" if left else "answered",
             answer="\n\n".join(parts),
-            state=state,
+            state=_apply(merged, base),
             conflicts=merged.conflicts,
         )
 
