@@ -308,9 +308,12 @@ def test_turns_are_known_to_their_user_and_session_only(turn):
     assert TurnStore().turns(ReadonlyContext(user="ann", session="other")) == []
 
 
-def test_a_call_outside_of_a_turn_is_not_recorded(top):
-    TurnStore().record(ToolContext(), [])
-    TurnStore().record(None, [])
+def test_a_call_outside_of_a_turn_or_without_changes_is_not_recorded(top):
+    with open_root(str(top)) as root:
+        change = Change(FileState(root, ("a",)), b"x\n")
+        TurnStore().record(ToolContext(), [change])
+        TurnStore().record(None, [change])
+    TurnStore().record(ToolContext(request=evolve(ANN, invocation="t")), [])
     assert TurnStore().turns(ReadonlyContext()) == []
     assert not TurnStore().path.exists()
 

@@ -171,7 +171,7 @@ class TurnStore:
             changes: Each with the file as it was, and its new bytes.
         """
         top = call and (call.root or call)
-        if top is None or top.invocation is None:
+        if not changes or top is None or top.invocation is None:
             return
         key = owner_of(top), top.invocation
         try:
