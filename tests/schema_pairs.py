@@ -139,6 +139,12 @@ _LEAVES: list[dict[str, Any]] = [
     *({**TEXT, "pattern": each} for each in ("^x", "^[xy]", "x$", "^[a-c]+$", "^([a-c]+|zz)$")),
     *({"type": "array", **each} for each in ({"items": TEXT}, {"items": WHOLE, "minItems": 1}, {"maxItems": 1})),
     {"type": "array", "uniqueItems": True},
+    *({"type": "array", **each} for each in ({"prefixItems": [TEXT], "items": WHOLE}, {"contains": WHOLE})),
+    *(
+        {"type": "object", **each}
+        for each in ({"patternProperties": {"^b": TEXT}}, {"propertyNames": {"maxLength": 1}})
+    ),
+    {"if": TEXT, "then": {"minLength": 2}, "else": {"not": {"enum": [1, None]}}},
 ]
 _VALUES: list[Any] = [
     *(None, True, False, 0, 1, 2, 3, 4, 5, 6, 9, 10, -1, 1.5, 4.5),
