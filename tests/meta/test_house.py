@@ -13,9 +13,9 @@ HOUSE = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "house.py"))
 @pytest.mark.slow
 def test_one_warm_call_enters_and_loads_no_more_than_its_limits_allow() -> None:
     """For a tool that does nothing, and for a realistic one with rules."""
-    found, limits = HOUSE["figures_of_a_call"](), HOUSE["LIMITS"]["one call"]
-    assert found.keys() == limits.keys()
-    assert {name: value for name, value in found.items() if value > limits[name].most} == {}
+    found, limit_of = HOUSE["figures_of_a_call"](), HOUSE["limit_of"]
+    assert found.keys() == HOUSE["LIMITS"]["one call"].keys()
+    assert {name: value for name, value in found.items() if value > limit_of("one call", name).most} == {}
 
 
 @pytest.mark.slow
