@@ -18,7 +18,7 @@ from hypothesis import given, strategies as st
 from pegboard import Limits, Permissions, ReadonlyContext, Rule, ToolRegistry
 from pegboard_mcp import mcp_toolset
 from pegboard_mcp.settings import ServerError, ServerSettings
-from pegboard_mcp.transport import Inbox, child_process, parsed
+from pegboard_mcp.transport import Inbox, child_process, parse_message
 
 SERVER = str(Path(__file__).with_name("bad_server.py"))
 pytestmark = pytest.mark.slow
@@ -279,7 +279,7 @@ async def test_an_odd_answer_is_read_or_refused_at_once(answer, kind, text):
 )
 def test_an_answer_with_any_bytes_in_it_reaches_its_call(id_, broken, comes_first):
     members = [b'"jsonrpc": "2.0"', b'"id": ' + json.dumps(id_).encode(), b'"result": {"a": ' + broken + b"}"]
-    message = parsed(b"{" + b", ".join(members if comes_first else members[::-1]) + b"}")
+    message = parse_message(b"{" + b", ".join(members if comes_first else members[::-1]) + b"}")
     assert message is not None
     assert message.id == id_
 

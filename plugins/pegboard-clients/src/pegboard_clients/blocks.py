@@ -106,7 +106,7 @@ class Wire(ABC, Generic[LimitsT]):
             return self._call(part.call)
         if isinstance(part, ResultPart):
             return self._result(part)
-        block = self._thought(part) if isinstance(part, ReasoningPart) else self.hosted(part.data)
+        block = self._reasoning_block(part) if isinstance(part, ReasoningPart) else self.hosted(part.data)
         return [] if block is None else [block]
 
     def _words(self, part: TextPart, role: Role) -> Blocks:
@@ -146,7 +146,7 @@ class Wire(ABC, Generic[LimitsT]):
         block = self.result(part.result, use_id, content)
         return [self.with_options(block, part.provider_metadata), *beside]
 
-    def _thought(self, part: ReasoningPart) -> JsonObject | None:
+    def _reasoning_block(self, part: ReasoningPart) -> JsonObject | None:
         """Reasoning, unchanged; without this provider's signature it would be refused, and is left out."""
         own = self.options(part.provider_metadata)
         if isinstance(own.get("redacted"), str):
@@ -428,7 +428,7 @@ class StreamedBlocks(Generic[Block]):
             self.budget.spent = True
             return None
         block = self.block(kind, dict(begun), TextBuffer(self.budget), TextBuffer(self.budget))
-        return self._begun(block, index)
+        return self._begin(block, index)
 
     def call(self, kind: str, begun: JsonMapping, index: int | None, call_id: str, arguments: object) -> Delta | None:
         """Starts a call, or adds a piece to one; returns its delta.
@@ -454,10 +454,10 @@ class StreamedBlocks(Generic[Block]):
             self.calls.doubt(call)
         if call.place not in self._of_call:
             block = self.block(kind, dict(begun), TextBuffer(self.budget), TextBuffer(self.budget), call)
-            self._of_call[call.place] = self._begun(block, index)
+            self._of_call[call.place] = self._begin(block, index)
         return call.delta(text) if text or begun else None
 
-    def _begun(self, block: Block, index: int | None) -> Block:
+    def _begin(self, block: Block, index: int | None) -> Block:
         if index is not None:
             self.stop(index)
         self._open[index] = block
@@ -526,9 +526,9 @@ class AnsweredBlocks(ABC):
 
     def streamed(self, blocks: Iterable[StreamedBlock]) -> list[Part]:
         """The parts of streamed blocks, in order."""
-        return [part for block in blocks if (part := self._streamed(block)) is not None]
+        return [part for block in blocks if (part := self._part_of(block)) is not None]
 
-    def _streamed(self, block: StreamedBlock) -> Part | None:
+    def _part_of(self, block: StreamedBlock) -> Part | None:
         whole = block.whole() if block.can_go_back else None
         if whole is None:
             self.passed_over += 1

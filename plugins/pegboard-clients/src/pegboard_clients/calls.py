@@ -191,7 +191,7 @@ class StreamedCalls:
             The call, with the text that was added to it; `None` if there is none, or no room for it.
         """
         piece = _Piece(index, call_id, name, _text_of(arguments), not isinstance(arguments, str | None))
-        call = self._named(piece) if name else self._unnamed(piece)
+        call = self._find_named(piece) if name else self._find_unnamed(piece)
         if call is None:
             return None
         if call.index is None and index is not None:
@@ -214,7 +214,7 @@ class StreamedCalls:
         elif name and call_id not in call.ids and self.budget.take(len(call_id)):
             call.ids.add(call_id)
             call.last_id = call_id
-        added = self._added(call, piece)
+        added = self._add(call, piece)
         self._last = call
         return call, added
 
@@ -239,7 +239,7 @@ class StreamedCalls:
             if call in calls or call.is_empty or not call.is_complete:
                 call.is_doubted = True
 
-    def _unnamed(self, piece: _Piece) -> StreamedCall | None:
+    def _find_unnamed(self, piece: _Piece) -> StreamedCall | None:
         known, at = self._by_id.get(piece.id), self._at.get(piece.index)
         if known is not None and at is not None and known is not at and known.index != piece.index:
             self.doubt(known, at)
@@ -252,7 +252,7 @@ class StreamedCalls:
             return found
         return None if piece.is_blank and not piece.id else self._open(piece)
 
-    def _named(self, piece: _Piece) -> StreamedCall | None:
+    def _find_named(self, piece: _Piece) -> StreamedCall | None:
         known = self._by_id.get(piece.id)
         if known is not None and not (known.closed or (known.echoes and known.name != piece.name)):
             return known if self._repeats(known, piece) else self._open(piece)
@@ -307,7 +307,7 @@ class StreamedCalls:
             self._by_id[piece.id] = call
         return call
 
-    def _added(self, call: StreamedCall, piece: _Piece) -> str:
+    def _add(self, call: StreamedCall, piece: _Piece) -> str:
         """Adds a piece to its call, unless it can't belong to it; returns the part that was added."""
         if call.is_doubted and not piece.is_blank:
             self.doubt(call)  # it may belong to another, too

@@ -376,7 +376,7 @@ class SDKMethod(Generic[C]):
             ModelError: The request failed, or the provider answered with an error.
         """
         try:
-            return as_data(await self._sent({name: value for name, value in body.items() if name != "stream"}))
+            return as_data(await self._send({name: value for name, value in body.items() if name != "stream"}))
         except Exception as error:  # the SDK, its transport and its JSON parser raise all kinds
             raise self.error(error) from error
 
@@ -388,7 +388,7 @@ class SDKMethod(Generic[C]):
                 the stream, which the SDK raises, comes as an event before.
         """
         try:
-            stream: Any = await self._sent({**body, "stream": True})
+            stream: Any = await self._send({**body, "stream": True})
         except Exception as error:
             raise self.error(error) from error
         try:
@@ -402,7 +402,7 @@ class SDKMethod(Generic[C]):
         finally:
             await stream.close()
 
-    def _sent(self, body: JsonObject) -> Awaitable[Any]:
+    def _send(self, body: JsonObject) -> Awaitable[Any]:
         """Calls the method with the body; members without a parameter in this version of the SDK go in `extra_body`."""
         method = self.method(self.clients.now())
         parameters = signature(method).parameters
@@ -565,7 +565,7 @@ class ProviderModel(ABC):
         Raises:
             ModelError: The request failed, or the provider answered with an error.
         """
-        return await self._converted(self._models())
+        return await self._convert_errors(self._models())
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -617,10 +617,10 @@ class ProviderModel(ABC):
 
     async def _whole(self, body: JsonObject, request: ModelRequest) -> ModelResponse:
         with self._secrets.kept():
-            answer = await self._converted(self._answer(body))
+            answer = await self._convert_errors(self._answer(body))
             return self._secrets.kept_from(self.exporter.response(answer, request))
 
-    async def _converted(self, answer: Awaitable[P]) -> P:
+    async def _convert_errors(self, answer: Awaitable[P]) -> P:
         """The answer; what it raises is converted by `_error`."""
         try:
             return await answer

@@ -90,8 +90,8 @@ class StrictBudget(Entries):
         limits = (self.limits.tools, self.limits.optional, self.limits.unions)
         left = [math.inf if most is None else most for most in limits]
         first = {spec.name: spec for spec in reversed(specs)}
-        wanted = {spec: self._chosen(spec, strict, left) for spec in specs if spec.strict and first[spec.name] is spec}
-        return lambda spec: wanted.get(spec) or self._chosen(spec, strict, left)
+        wanted = {spec: self._choose(spec, strict, left) for spec in specs if spec.strict and first[spec.name] is spec}
+        return lambda spec: wanted.get(spec) or self._choose(spec, strict, left)
 
     def name_of(self, spec: ToolSpec) -> str:
         """The provider's name of a tool; for its own tools, that may differ."""
@@ -103,12 +103,12 @@ class StrictBudget(Entries):
         specs = () if request is None else (tool.spec for tool in request.offered)
         return {spec.name: self.name_of(spec) for spec in specs if spec.kind == "provider"}
 
-    def _chosen(self, spec: ToolSpec, strict: bool | None, left: list[float]) -> Entry:
+    def _choose(self, spec: ToolSpec, strict: bool | None, left: list[float]) -> Entry:
         written = self.one(spec, strict)
         schema = None if written.entry is None else self.schema_of(written.entry)
         if schema is None:
             return written
-        counts = self._counted(spec, schema)
+        counts = self._count(spec, schema)
         after = [left[0] - 1, left[1] - (counts.optional or 0), left[2] - (counts.unions or 0)]
         if min(after) >= 0:
             left[:] = after
@@ -117,7 +117,7 @@ class StrictBudget(Entries):
         what = f"exported as not strict: a request may have {self.limits}, which other tools have used up"
         return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
 
-    def _counted(self, spec: ToolSpec, schema: JsonSchema) -> Counts:
+    def _count(self, spec: ToolSpec, schema: JsonSchema) -> Counts:
         counts = self._counts.get(spec)
         if counts is None:
             if len(self._counts) >= MOST_CACHED:

@@ -197,7 +197,7 @@ def test_command(options: Options, names: tuple[str, ...], *, as_json: bool, mcp
         toolset, started = _toolset(servers, name), time.monotonic()
         data: JsonObject = {"name": name}
         try:
-            offer = session.run(lambda toolset=toolset: _closing(toolset, lambda: _tested(toolset)))
+            offer = session.run(lambda toolset=toolset: _closing(toolset, lambda: _test(toolset)))
         except Exception as error:  # noqa: BLE001  the other servers are tested too
             data |= {"problems": [cause_of(error)]}
             lines = [f"{name}: {one_line(cause_of(error))}"]
@@ -225,7 +225,7 @@ def _run(session: Session, toolset: McpToolset, work: Callable[[], Coroutine[Any
         raise ToolsetError(toolset.name, str(error)) from error
 
 
-async def _tested(toolset: McpToolset) -> Any:
+async def _test(toolset: McpToolset) -> Any:
     await toolset.start()
     return await toolset.tools(EMPTY_CONTEXT)
 

@@ -37,7 +37,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard.errors import cause_of, hide, operator_log
 from pegboard_mcp.settings import ServerError, ServerSettings
-from pegboard_mcp.transport import Inbox, expanded, transport_to
+from pegboard_mcp.transport import Inbox, expand, transport_to
 
 T = TypeVar("T")
 
@@ -72,9 +72,9 @@ class _Loop:
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine in the loop; it is cancelled with the caller."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._started()))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._start()))
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _start(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None or self._process != os.getpid():
                 self._loop, self._process = asyncio.new_event_loop(), os.getpid()
@@ -163,7 +163,7 @@ class Connection:
         Raises:
             ServerError: It can't be reached.
         """
-        await _loop.run(self._connected())
+        await _loop.run(self._connect())
 
     async def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Calls an async function with the connected client, in the connection's thread.
@@ -192,7 +192,7 @@ class Connection:
         self._owner = None
 
     async def _ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        session = await self._connected()
+        session = await self._connect()
         written = session.inbox.written
         asked = asyncio.ensure_future(work(session.client))
         ended = asyncio.ensure_future(session.inbox.ended.wait())
@@ -201,12 +201,12 @@ class Connection:
             if not asked.done():  # the SDK fails pending requests once it sees the end
                 await asyncio.wait([asked], timeout=1.0)
             if not asked.done():
-                raise self._lost(session, written)
+                raise self._loss_error(session, written)
             return await asked
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 cause = None if str(error) == _CLOSED else str(error)
-                raise self._lost(session, written, cause) from error
+                raise self._loss_error(session, written, cause) from error
             if str(error) == _TERMINATED:
                 session.closing.set()
                 raise ServerError(
@@ -219,7 +219,7 @@ class Connection:
             ended.cancel()
             asked.cancel()
 
-    def _lost(self, session: _Session, written: int, cause: str | None = None) -> ServerError:
+    def _loss_error(self, session: _Session, written: int, cause: str | None = None) -> ServerError:
         """The error for a lost connection, with what is known of the cause.
 
         Args:
@@ -227,7 +227,7 @@ class Connection:
             written: How many messages had been written to the server's process before the request.
             cause: The SDK's text, if it says more than that the connection is closed.
         """
-        last = [self._hidden(line) for line in session.inbox.last_words]
+        last = [self._redact(line) for line in session.inbox.last_words]
         words = f"; its last output: {last[-1]}" if last else ""
         text = f"the server {self.name!r} ended the connection{_because(session.inbox.broken or cause)}{words}"
         if self._settings.command is None or session.inbox.written != written:
@@ -235,11 +235,11 @@ class Connection:
         session.closing.set()
         return ServerError(text, "unsent")
 
-    def _hidden(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         """A server's text without the secrets of its settings."""
         return hide(text, [*self._settings.env.values(), *self._settings.headers.values()])
 
-    async def _connected(self) -> _Session:
+    async def _connect(self) -> _Session:
         """The open session, or a new one."""
         if self._owner is not None and self._session is not None and self._session.is_over:
             await asyncio.wait([self._owner])  # it is being closed
@@ -269,7 +269,7 @@ class Connection:
             raise
         except BaseException as error:  # noqa: BLE001  an error of a transport ends only this connection
             last = [*dict.fromkeys(reversed(inbox.last_words))][2::-1]  # each attempt writes the same
-            words = self._hidden("; ".join(last))
+            words = self._redact("; ".join(last))
             cause = inbox.broken or _cause_of(error, self._settings) + (f" (it said: {words})" if words else "")
             self._note_end(self._session, cause)
             if not ready.done():
@@ -341,8 +341,8 @@ class Connection:
             logging_callback=on_log,
             log_level="info",
             list_roots_callback=None if settings.roots == () else self._roots,
-            elicitation_callback=_answered_by(callbacks.elicit),
-            sampling_callback=_answered_by(callbacks.sample),
+            elicitation_callback=_callback_for(callbacks.elicit),
+            sampling_callback=_callback_for(callbacks.sample),
             cache=None,
             mode=mode,
         )
@@ -412,20 +412,20 @@ class Connection:
     async def _roots(self, context: ClientRequestContext) -> ListRootsResult:
         del context
         folders = self._settings.roots or (self._settings.cwd or ".",)
-        paths = [Path(expanded(each)) for each in folders]
+        paths = [Path(expand(each)) for each in folders]
         return ListRootsResult(roots=[Root.model_validate({"uri": path.as_uri(), "name": path.name}) for path in paths])
 
 
-def _answered_by(function: Callable[[Any], Awaitable[Any]] | None) -> Any:
+def _callback_for(function: Callable[[Any], Awaitable[Any]] | None) -> Any:
     """A callback for the SDK that answers a server's request by a function of its parameters."""
     if function is None:
         return None
 
-    async def answered(context: ClientRequestContext, params: Any) -> Any:
+    async def answer(context: ClientRequestContext, params: Any) -> Any:
         del context
         return await function(params)
 
-    return answered
+    return answer
 
 
 def _because(cause: str | None) -> str:

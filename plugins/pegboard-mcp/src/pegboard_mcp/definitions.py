@@ -304,7 +304,7 @@ def _accepts_objects(schema: Any) -> bool:
 def _tool(server: str, settings: ServerSettings, definition: Definition, call: Call) -> Tool:
     """The tool of a definition; its schemas are checked as those of every toolset's tools are."""
     facts, own = definition.facts, definition.name
-    name = mapped_name(settings.prefixed(server, settings.rename.get(own, own)))
+    name = mapped_name(settings.with_prefix(server, settings.rename.get(own, own)))
     annotations = facts.get("annotations", {})
     for key in ("title", "description"):
         if not isinstance(facts.get(key, ""), str):
@@ -332,7 +332,7 @@ def _tool(server: str, settings: ServerSettings, definition: Definition, call: C
         original_name=None if name == own else own,
         provider_options={"mcp": {"icons": icons}} if isinstance(icons, list) else {},
     )
-    handler = Handler(partial(call, own), lambda: _bound, CallableKind.ASYNC)
+    handler = Handler(partial(call, own), lambda: _bind, CallableKind.ASYNC)
     return Tool(
         spec,
         handler,
@@ -341,5 +341,5 @@ def _tool(server: str, settings: ServerSettings, definition: Definition, call: C
     )
 
 
-def _bound(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _bind(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (arguments, context), {}

@@ -82,12 +82,12 @@ class Host:
         if running is None:
             return ErrorData(code=INVALID_REQUEST, message="no call of a tool is running that needs this")
         try:
-            return await running.ask(self._elicited(params, running.context))
+            return await running.ask(self._elicit(params, running.context))
         except Exception as error:  # noqa: BLE001  a refusal or a pending approval, too
             self._log.info("a question wasn't answered: %s", cause_of(error))
             return ElicitResult(action="cancel")
 
-    async def _elicited(self, params: ElicitRequestParams, context: ToolContext) -> ElicitResult:
+    async def _elicit(self, params: ElicitRequestParams, context: ToolContext) -> ElicitResult:
         is_form = isinstance(params, ElicitRequestFormParams)
         words = params.message if is_form else f"{params.message}\n\nOpen this address: {params.url}"
         schema = json_text(params.requested_schema) if is_form else None
@@ -115,12 +115,12 @@ class Host:
         if running is None:
             return ErrorData(code=INVALID_REQUEST, message="no call of a tool is running that needs this")
         try:
-            return await running.ask(self._sampled(params, running.context))
+            return await running.ask(self._sample(params, running.context))
         except Exception as error:  # noqa: BLE001  the server gets no details
             self._log.warning("a model wasn't asked: %s", cause_of(error))
             return ErrorData(code=INTERNAL_ERROR, message="the client's model gave no answer")
 
-    async def _sampled(self, params: CreateMessageRequestParams, context: ToolContext) -> CreateMessageResult:
+    async def _sample(self, params: CreateMessageRequestParams, context: ToolContext) -> CreateMessageResult:
         words = [getattr(block, "text", block.type) for each in params.messages for block in each.content_as_list]
         shown = "\n".join([params.system_prompt or "", *words])[:MOST_ASKED]
         await context.ask(PERMISSION, (self._server,), metadata={"asks": visible(shown, newlines=True)})

@@ -16,7 +16,7 @@ from pegboard.toolsets import identity_of
 _ORIGIN: Final = Origin("mcp", "pegboard-mcp")
 
 
-def pinned(config: Config, server: str) -> Mapping[str, str] | None:
+def pins_in_lock(config: Config, server: str) -> Mapping[str, str] | None:
     """The digests of a server's locked tools by name; `None` if no trusted lock names the server."""
     if find_spec("pegboard_lock") is None:
         return None

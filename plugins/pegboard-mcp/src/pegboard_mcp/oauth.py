@@ -68,7 +68,7 @@ class TokenFile:
         """
         write_private(self.path, json.dumps({**self.read(), **facts}).encode())
 
-    def registered_port(self) -> int | None:
+    def redirect_port(self) -> int | None:
         """The port of the registered redirect URI: most servers accept only that."""
         try:
             address: str = self.read()["client"]["redirect_uris"][0]
@@ -118,7 +118,7 @@ def provider(
             only stored tokens are used or refreshed.
     """
     tokens = TokenFile(path)
-    port = tokens.registered_port() or _free_port()
+    port = tokens.redirect_port() or _free_port()
     address = f"http://{_HOST}:{port}{_PATH}"
     metadata = OAuthClientMetadata.model_validate(
         {"redirect_uris": [address], "client_name": "pegboard", "token_endpoint_auth_method": "none"}
@@ -143,7 +143,7 @@ def provider(
         metadata,
         tokens,
         redirect,
-        lambda: _answered(listeners.pop()),
+        lambda: _receive_code(listeners.pop()),
         client_metadata_url=settings.client_metadata_url,
     )
     tokens.context = made.context
@@ -156,7 +156,7 @@ def _free_port() -> int:
         return sock.getsockname()[1]
 
 
-async def _answered(listener: socket.socket) -> AuthorizationCodeResult:
+async def _receive_code(listener: socket.socket) -> AuthorizationCodeResult:
     """The authorization code from the redirected browser, received by a temporary HTTP server.
 
     Raises:

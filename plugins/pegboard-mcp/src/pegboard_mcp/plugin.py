@@ -26,9 +26,9 @@ def pegboard_register_toolsets(
         config: The registry's configuration, which says where a lock is.
     """
     if settings:
-        from pegboard_mcp.toolset import configured
+        from pegboard_mcp.toolset import toolsets_from
 
-        for toolset in configured(settings, config):
+        for toolset in toolsets_from(settings, config):
             register(toolset)
 
 

@@ -113,22 +113,22 @@ _PROMPTS: Final = (
 def readers(server: str, settings: ServerSettings, ask: Ask) -> list[Tool]:
     """The tools that read a server's resources and prompts, if the settings enable them."""
     wanted = (*(_RESOURCES if settings.resources else ()), *(_PROMPTS if settings.prompts else ()))
-    return [_tool(reader, settings.prefixed(server, reader.name), server, settings, ask) for reader in wanted]
+    return [_tool(reader, settings.with_prefix(server, reader.name), server, settings, ask) for reader in wanted]
 
 
 def _tool(reader: _Reader, name: str, server: str, settings: ServerSettings, ask: Ask) -> Tool:
     async def run(arguments: Mapping[str, Any]) -> ToolResult:
-        async def asked(client: Client) -> JsonObject:
+        async def read_part(client: Client) -> JsonObject:
             answer = await reader.ask(client, arguments)
             return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
 
         try:
-            return reader.result(await ask(reader.name, asked))
+            return reader.result(await ask(reader.name, read_part))
         except (ValueError, LookupError, TypeError) as error:
             text = f"{reader.name} failed: the server's answer can't be read. Calling it again may not help."
             return ToolResult.error("invalid_output", text, detail=str(error))
 
     options: Any = {} if settings.timeout is None else {"timeout": settings.timeout}
-    text = reader.description.format(server, settings.prefixed(server, ""))
+    text = reader.description.format(server, settings.with_prefix(server, ""))
     tool = Tool.from_schema(name, reader.schema, run, description=text, read_only=True, **options)
     return tool.evolve(origin=HOST if settings.trusted else Origin(trusted=False))

@@ -134,7 +134,7 @@ class ServerSettings:
             if not all(isinstance(value, str) for each in table.items() for value in each):
                 raise ValueError(f"{key}: names and values have to be texts")
 
-    def prefixed(self, server: str, name: str) -> str:
+    def with_prefix(self, server: str, name: str) -> str:
         """The name of a tool with the server's prefix; it may not be valid yet."""
         return f"{server}{SEPARATOR}{name}" if self.prefix is None else f"{self.prefix}{name}"
 
@@ -268,30 +268,30 @@ def add_json(servers: Servers, file: Path) -> None:
         if given.get("disabled") is True or name in servers.settings:
             continue
         missing: list[str] = []
-        known = {key: _filled(given[key], missing) for key in _JSON_KEYS if given.get(key) is not None}
+        known = {key: _fill(given[key], missing) for key in _JSON_KEYS if given.get(key) is not None}
         if "url" not in known and (url := given.get("serverUrl", given.get("httpUrl"))) is not None:
-            known["url"] = _filled(url, missing)
+            known["url"] = _fill(url, missing)
         if given.get("type") == "sse":
             known["transport"] = "sse"
         if missing:
             servers.faults.append(f"{file}: server {name!r:.80} is left out: the environment has no {missing[0]}")
         else:
-            servers.add(str(file), _repaired_name(name), known)
+            servers.add(str(file), _repair_name(name), known)
 
 
 _JSON_KEYS: Final = ("command", "args", "env", "cwd", "url", "headers")
 
 
-def _repaired_name(name: str) -> str:
+def _repair_name(name: str) -> str:
     """A valid server name: in such files, names may be any text."""
     return re.sub(r"_{2,}|[^A-Za-z0-9_-]+", "-", name).strip("_-")
 
 
-def _filled(value: Any, missing: list[str]) -> Any:
+def _fill(value: Any, missing: list[str]) -> Any:
     if isinstance(value, Mapping):
-        return {key: _filled(each, missing) for key, each in cast("Mapping[str, Any]", value).items()}
+        return {key: _fill(each, missing) for key, each in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_filled(each, missing) for each in cast("list[Any]", value)]
+        return [_fill(each, missing) for each in cast("list[Any]", value)]
     if not isinstance(value, str):
         return value
 

@@ -36,7 +36,7 @@ from pegboard.text import visible
 from pegboard.threads import run_in_thread
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Changes, Definition, Definitions, tools_of
-from pegboard_mcp.locked import digest_in_lock, pinned
+from pegboard_mcp.locked import digest_in_lock, pins_in_lock
 from pegboard_mcp.resources import readers
 from pegboard_mcp.settings import ServerError, ServerSettings, check_server_name, config_file, read_server, servers_from
 
@@ -113,7 +113,7 @@ class McpToolset(ToolsetBase):
     def name_prefix(self) -> str:
         """The prefix of its tools' names if they aren't known without starting the server; else `""`."""
         known = self._known or self._accepted or (self._file is not None and Path(self._file.path).exists())
-        return "" if known else self.settings.prefixed(self.name, "")
+        return "" if known else self.settings.with_prefix(self.name, "")
 
     def on_change(self, function: Callable[[], None]) -> None:
         """Subscribes a function to changes of the tools."""
@@ -123,7 +123,7 @@ class McpToolset(ToolsetBase):
         """The accepted tools; the server is only asked if there is no accepted list."""
         del context
         if self._config is not None:
-            await self._follow(await run_in_thread(pinned, self._config, self.name))
+            await self._follow(await run_in_thread(pins_in_lock, self._config, self.name))
         if self._known is None and self.settings.accept == "first" and self._pins is None:
             await self._read()
             if self._accepted is not None and self._known is None:
@@ -136,7 +136,7 @@ class McpToolset(ToolsetBase):
                 if self.publishes is not None:
                     error.add_note(f"'registry mcp accept {self.name}' waits until it has started")
                 raise
-        return await run_in_thread(self._offered)
+        return await run_in_thread(self._current_result)
 
     async def all_tools(self, context: ReadonlyContext) -> ToolsetResult:
         """What the server lists now, whether it is accepted or not.
@@ -319,7 +319,7 @@ class McpToolset(ToolsetBase):
             for function in tuple(self._changed):
                 function()
 
-    def _offered(self) -> ToolsetResult:
+    def _current_result(self) -> ToolsetResult:
         known = self._known
         assert known is not None
         if self._offer is None or self._offer[0] is not known:
@@ -388,7 +388,7 @@ class McpToolset(ToolsetBase):
             async with limit:
                 answer = await self._answer(connection, name, definition, call)
         except ServerError as error:
-            return _failed(name, error)
+            return _error_result(name, error)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -476,7 +476,7 @@ def _digests(known: _Known) -> dict[str, str]:
     return {name: each.digest for name, each in known.offered.tools.items()}
 
 
-def _failed(name: str, error: ServerError) -> ToolResult:
+def _error_result(name: str, error: ServerError) -> ToolResult:
     """The result of a call that the server didn't answer.
 
     Raises:
@@ -567,7 +567,7 @@ def _problems(faults: Sequence[str], file: Path | None) -> ToolsetBase:
     return ToolsetFunction("mcp", lambda: offer, publishes=files)
 
 
-def configured(settings: Mapping[str, Any], config: Config | None = None) -> list[ToolsetBase]:
+def toolsets_from(settings: Mapping[str, Any], config: Config | None = None) -> list[ToolsetBase]:
     """The toolsets of the servers in the plugin's settings; a lock is looked for by the configuration."""
     try:
         servers, file = servers_from(settings), config_file(settings)

@@ -243,7 +243,7 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            cwd=None if settings.cwd is None else expanded(settings.cwd),
+            cwd=None if settings.cwd is None else expand(settings.cwd),
             limit=settings.most_bytes,
             **tree.options({**get_default_environment(), **inherited, **settings.env}),
         )
@@ -271,20 +271,20 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
         write_stream.close()
         read_stream.close()
         with anyio.CancelScope(shield=True):
-            await _ended(*speaking)
+            await _cancel(*speaking)
             draining = asyncio.create_task(_drain(process))
             await _end(process, tree, EXIT_SECONDS if inbox.is_ready and inbox.broken is None else 0.0)
-            await _ended(listening, draining)
+            await _cancel(listening, draining)
         for stream in (incoming, outgoing):
             stream.close()
 
 
-def expanded(folder: str) -> str:
+def expand(folder: str) -> str:
     """The folder as an absolute path, `~` expanded."""
     return os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100, PTH111  a text is wanted
 
 
-async def _ended(*tasks: asyncio.Task[None]) -> None:
+async def _cancel(*tasks: asyncio.Task[None]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -324,7 +324,7 @@ async def _read(
     assert process.stdout is not None
     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError), incoming:
         while line := await _line(process.stdout, inbox):
-            message = parsed(line)
+            message = parse_message(line)
             if message is None:
                 if line.isspace():
                     continue
@@ -338,7 +338,7 @@ async def _read(
             await incoming.send(SessionMessage(message))
 
 
-def parsed(line: bytes) -> JSONRPCMessage | None:
+def parse_message(line: bytes) -> JSONRPCMessage | None:
     """The message of a line; an error for an answer that can't be read; `None` for anything else."""
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -483,7 +483,7 @@ def _http_client(
     headers = {"accept-encoding": "identity", **settings.headers}
     timeout = httpx2.Timeout(_HTTP_SECONDS, read=_HTTP_READ_SECONDS)
 
-    async def bound(response: httpx2.Response) -> None:
+    async def limit_size(response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
             raise httpx2.DecodingError(
                 "the answer is compressed, although the request ruled that out", request=response.request
@@ -491,7 +491,7 @@ def _http_client(
         is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
         response.stream = (_Events if is_stream else _Body)(response.stream, most, inbox)
 
-    return httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, event_hooks={"response": [bound]})
+    return httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, event_hooks={"response": [limit_size]})
 
 
 class _Body(httpx2.AsyncByteStream):
@@ -544,7 +544,7 @@ def _data(line: bytes) -> bytes:
     try:
         jsonrpc_message_adapter.validate_json(line[5:], by_name=False)
     except ValueError:
-        message = parsed(line[5:])
+        message = parse_message(line[5:])
         if message is not None:
             return b"data:" + message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
     return line

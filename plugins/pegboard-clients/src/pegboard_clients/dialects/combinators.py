@@ -138,7 +138,7 @@ class Conjunction:
             return one
         self._open.add(pair)
         try:
-            return self._merged(self.flat(one, place, level), self.flat(other, place, level), place, level)
+            return self._merge_flat(self.flat(one, place, level), self.flat(other, place, level), place, level)
         finally:
             self._open.discard(pair)
 
@@ -154,7 +154,7 @@ class Conjunction:
         self._gather(schema, parts, seen)
         for part in parts:
             self.left -= 1
-            own = self._merged(own, part, place, level) if self.left >= 0 else own
+            own = self._merge_flat(own, part, place, level) if self.left >= 0 else own
         if self.left < 0:
             place.lost("allOf", "too large to merge; only a part of it is left")
         return own
@@ -182,7 +182,7 @@ class Conjunction:
             parts.append(without(part, ("allOf", "$ref")))
             self._gather(part, parts, seen)
 
-    def _merged(self, one: JsonSchema, other: JsonSchema, place: Place, level: int) -> JsonSchema:
+    def _merge_flat(self, one: JsonSchema, other: JsonSchema, place: Place, level: int) -> JsonSchema:
         new = dict(one)
         left_out: list[str] = []
         self._merge_members(new, one, other, place, level)
@@ -303,7 +303,7 @@ def _only_reference(schema: JsonSchema) -> JsonSchema | None:
 _STAYS: Final = NOTES | {"anyOf"}
 
 
-@step_if(lambda parts: any(_has_rules(part) or _simplified(part) is not part for part in parts if "anyOf" in part))
+@step_if(lambda parts: any(_has_rules(part) or _simplify(part) is not part for part in parts if "anyOf" in part))
 def isolate_any_of(schema: JsonSchema) -> Rewritten:
     """Moves the rules next to an `anyOf` into each of its alternatives; notes stay.
 
@@ -324,9 +324,9 @@ def isolate_any_of(schema: JsonSchema) -> Rewritten:
             within = (*within, schema)
             if again:
                 place.lost("anyOf", "a recursive union; the rules next to it are left out")
-            schema = _simplified(only(schema, _STAYS) if again else _spread(schema, place, conjunction))
+            schema = _simplify(only(schema, _STAYS) if again else _spread(schema, place, conjunction))
         new = mapped(schema, lambda part, steps: spread(part, place.below(steps), within))
-        return new if place.is_root else _simplified(new)
+        return new if place.is_root else _simplify(new)
 
     return here(schema, lambda root, place: spread(root, place, ()))
 
@@ -347,7 +347,7 @@ def _has_rules(schema: JsonSchema) -> bool:
     return not _STAYS.issuperset(schema)
 
 
-def _simplified(schema: JsonSchema) -> JsonSchema:
+def _simplify(schema: JsonSchema) -> JsonSchema:
     members: list[Any] | None = schema.get("anyOf")
     if members is None or _has_rules(schema):
         return schema
@@ -413,7 +413,7 @@ def root_object(*unwanted: str) -> Step:
             return Rewritten(schema)
         named = named_definitions(schema)
         folding = _Folding(unwanted, Conjunction(named.schema.get("$defs", {})))
-        folded = here(named.schema, folding.folded)
+        folded = here(named.schema, folding.fold)
         return Rewritten(folded.schema, named.changes + folded.changes)
 
     return fold
@@ -424,7 +424,7 @@ class _Folding:
     unwanted: tuple[str, ...]
     conjunction: Conjunction
 
-    def folded(self, schema: JsonSchema, place: Place) -> JsonSchema:
+    def fold(self, schema: JsonSchema, place: Place) -> JsonSchema:
         if "$ref" in schema or ("allOf" in self.unwanted and "allOf" in schema):
             schema = self.conjunction.flat_or_lost(schema, place)
         if "object" not in _types(schema):
@@ -433,12 +433,12 @@ class _Folding:
             schema = {"type": "object", **without(schema, ("type",))}
         for keyword in UNIONS:
             if keyword in self.unwanted and keyword in schema:
-                schema = self._united(schema, keyword, place)
+                schema = self._unite(schema, keyword, place)
         others = [keyword for keyword in self.unwanted if keyword in schema]
         what = "not accepted at the root, moved into the description"
         return into_description(schema, place, others, what) if others else schema
 
-    def _united(self, schema: JsonSchema, keyword: str, place: Place) -> JsonSchema:
+    def _unite(self, schema: JsonSchema, keyword: str, place: Place) -> JsonSchema:
         members = [self._member(part, place) for part in schema[keyword]]
         objects = [part for part in members if part is not None and "object" in _types(part)]
         base = without(schema, (keyword,))

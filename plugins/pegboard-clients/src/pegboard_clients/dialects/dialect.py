@@ -225,7 +225,7 @@ def _each_as_json(values: Sequence[Any]) -> str:
     return ", ".join(_as_json(value) for value in values[:_MOST_LISTED]) + more
 
 
-def _bound(limit: str, noun: str) -> Callable[[Any], str]:
+def _count_limit(limit: str, noun: str) -> Callable[[Any], str]:
     return lambda count: f"{limit} {count_text(count, noun)}."
 
 
@@ -247,19 +247,19 @@ _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
     "exclusiveMinimum": lambda rule: f"More than {_as_json(rule)}.",
     "exclusiveMaximum": lambda rule: f"Less than {_as_json(rule)}.",
     "multipleOf": lambda rule: f"A multiple of {_as_json(rule)}.",
-    "minLength": _bound("At least", "character"),
-    "maxLength": _bound("At most", "character"),
+    "minLength": _count_limit("At least", "character"),
+    "maxLength": _count_limit("At most", "character"),
     "pattern": lambda rule: f"Matches the pattern {rule}.",
     "format": lambda rule: f"Format: {rule}.",
     "contentEncoding": lambda rule: f"Encoded as {rule}.",
     "contentMediaType": lambda rule: f"Of the media type {rule}.",
-    "minItems": _bound("At least", "item"),
-    "maxItems": _bound("At most", "item"),
+    "minItems": _count_limit("At least", "item"),
+    "maxItems": _count_limit("At most", "item"),
     "uniqueItems": lambda rule: "No item twice." if rule else "",
     "contains": lambda rule: f"Holds an item that fits {_as_json(rule)}.",
     "prefixItems": lambda rule: f"Its first items, in this order: {', '.join(map(_kind, rule[:_MOST_LISTED]))}.",
-    "minProperties": _bound("At least", "key"),
-    "maxProperties": _bound("At most", "key"),
+    "minProperties": _count_limit("At least", "key"),
+    "maxProperties": _count_limit("At most", "key"),
     "propertyNames": lambda rule: f"Its keys fit {_as_json(rule)}.",
     "patternProperties": lambda rule: " ".join(
         f"Keys matching {pattern} hold {_as_json(part)}." for pattern, part in rule.items()

@@ -68,10 +68,10 @@ class _Naming:
         self.seen += 1
         for keyword in REFERENCES:
             if keyword in schema:
-                schema = self._pointed(schema, keyword, place)
+                schema = self._point(schema, keyword, place)
         return schema if ASIDE.isdisjoint(schema) else without(schema, ASIDE)
 
-    def _pointed(self, schema: JsonSchema, keyword: str, place: Place) -> JsonSchema:
+    def _point(self, schema: JsonSchema, keyword: str, place: Place) -> JsonSchema:
         reference = schema[keyword]
         target = self.references.target(reference) if isinstance(reference, str) else None
         rest = without(schema, (keyword,))
@@ -212,11 +212,11 @@ class _Inlining:
         if at.within:
             self.left -= 1
         if (target := target_of(schema, self.definitions)) is not None:
-            return self._followed(schema, target, at)
+            return self._follow(schema, target, at)
         optional_names = frozenset(schema.get("properties", ())).difference(schema.get("required", ()))
         return mapped(schema, lambda part, steps: self._inline(part, _below(at, steps, optional_names)))
 
-    def _followed(self, schema: JsonSchema, target: JsonSchema, at: _At) -> JsonSchema:
+    def _follow(self, schema: JsonSchema, target: JsonSchema, at: _At) -> JsonSchema:
         name = schema["$ref"].removeprefix(PREFIX)
         beside = without(schema, ("$ref",))
         if name in self.cyclic and (self.cycles == "keep" or (self.cycles == "keep_optional" and at.optional)):
@@ -228,7 +228,7 @@ class _Inlining:
         if name in at.within:
             return self._cut(name, target, beside, at)
         inlined = self._inline(target, _At(at.place, (*at.within, name), at.level + 1, at.optional))
-        return _joined(inlined, self._inline_beside(beside, at))
+        return _join(inlined, self._inline_beside(beside, at))
 
     def _inline_beside(self, beside: JsonSchema, at: _At) -> JsonSchema:
         return self._inline(beside, at) if beside else beside
@@ -248,7 +248,7 @@ def _below(at: _At, steps: Steps, optional_names: frozenset[str | int]) -> _At:
     return _At(at.place.below(steps), at.within, at.level + bool(at.within), optional)
 
 
-def _joined(target: JsonSchema, beside: JsonSchema) -> JsonSchema:
+def _join(target: JsonSchema, beside: JsonSchema) -> JsonSchema:
     """The target joined with the siblings of its reference: their notes override its own, their rules apply too."""
     rules, notes = without(beside, NOTES), only(beside, NOTES)
     return {**notes, "allOf": [target, rules]} if rules else {**target, **notes}

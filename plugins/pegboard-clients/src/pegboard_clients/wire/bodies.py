@@ -194,10 +194,10 @@ def admit(content: Content, takes: Collection[str]) -> Content:
 
 def render_text(content: Content) -> str:
     """A text unchanged; a text file with its name; a placeholder for other content, so that it isn't lost silently."""
-    return encodable_text(_worded(content))
+    return encodable_text(_as_text(content))
 
 
-def _worded(content: Content) -> str:
+def _as_text(content: Content) -> str:
     if isinstance(content, TextContent):
         return content.text
     if isinstance(content, LinkContent):

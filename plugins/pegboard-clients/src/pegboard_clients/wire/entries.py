@@ -143,7 +143,7 @@ MOST_DESCRIPTION: Final = 20_000
 with every request."""
 
 
-def _shortened(spec: ToolSpec) -> tuple[ToolSpec, tuple[Loss, ...]]:
+def _shorten(spec: ToolSpec) -> tuple[ToolSpec, tuple[Loss, ...]]:
     """The tool as it is exported, with descriptions cut to `MOST_DESCRIPTION`."""
     changed: dict[str, Any] = {}
     losses: list[Loss] = []
@@ -217,7 +217,7 @@ class Entries:
             if len(self._cache) >= MOST_CACHED:
                 self._cache.clear()
             try:
-                short, losses = _shortened(spec)
+                short, losses = _shorten(spec)
                 written = self.write(short, strict)
             except BaseException as error:  # noqa: BLE001  (a schema that a step can't rewrite, a plugin's own exporter)
                 written = refusal(spec, "", "tool", f"the exporter failed with {cause_of(error)}")

@@ -138,7 +138,7 @@ class HttpSettings:
             host: The address that it is bound to.
             given: The host as given, a name or the same address.
         """
-        names = [] if _is_wildcard(host) else [_bracketed(host), _bracketed(given)]
+        names = [] if _is_wildcard(host) else [_bracket(host), _bracket(given)]
         names += [*(_LOOPBACK if is_loopback(host) else ()), *self.hosts]
         origins = [f"http://{name}" for name in _LOOPBACK] if is_loopback(host) else []
         if self.oauth is not None:
@@ -204,7 +204,7 @@ def _is_wildcard(host: str) -> bool:
         return False
 
 
-def _bracketed(host: str) -> str:
+def _bracket(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 

@@ -117,7 +117,7 @@ class Offer:
         finally:
             for answer in self._calls.values():
                 if not answer.done():
-                    answer.set_result(_gone())
+                    answer.set_result(_disconnect_result())
         return EmptyResult()
 
     def end(self) -> None:
@@ -158,7 +158,7 @@ class Offer:
         await self.request.session.send_notification(notification, self.request.request_id)
 
 
-def _gone() -> ToolResult:
+def _disconnect_result() -> ToolResult:
     text = "The client that offers this tool has disconnected; whether the call took effect isn't known."
     return ToolResult.error("unknown_outcome", text)
 

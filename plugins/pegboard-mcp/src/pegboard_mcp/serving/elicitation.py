@@ -42,7 +42,7 @@ class ClientApprover:
         """
         del context  # the request holds all of it
         if not self._can_ask():
-            raise _unanswered(request)
+            raise _no_answer(request)
         form = _Form.of(request, can_keep=self.can_keep)
         if len(form.message) > MOST_SHOWN:
             return Reject("The request is too long to be approved. Do it in smaller parts.")
@@ -51,7 +51,7 @@ class ClientApprover:
             given = await self.asker.ask(ElicitRequest(params=params), ElicitResult)
         except MCPError as error:
             logging.getLogger("pegboard.mcp").warning("the client could not ask its user: %s", error)
-            raise _unanswered(request) from error
+            raise _no_answer(request) from error
         except ValidationError:
             return Reject()
         return form.answer(given)
@@ -62,7 +62,7 @@ class ClientApprover:
         return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
-def _unanswered(request: ApprovalRequest) -> RefusedError:
+def _no_answer(request: ApprovalRequest) -> RefusedError:
     text = (
         f"{request.call.name} needs approval, and this client can't ask its user. It was denied. Continue without it."
     )

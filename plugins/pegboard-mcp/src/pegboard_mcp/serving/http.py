@@ -171,7 +171,7 @@ class HttpTransport:
                 return
             request, sent = Request(scope), _Sent(send)
             asked = _Asked.of(request)
-            refused = await self._refused(asked)
+            refused = await self._check(asked)
             if refused is not None:
                 await refused(scope, receive, sent.send)
             else:
@@ -243,7 +243,7 @@ class HttpTransport:
         opened = [events for id_, events in self._events.items() if id_ in alive]
         return sum(events.client == client for events in (*opened, *self._opening))
 
-    async def _refused(self, asked: _Asked) -> Response | None:
+    async def _check(self, asked: _Asked) -> Response | None:
         """The error response to a refused request; `None` for an accepted one."""
         request, client = asked.request, asked.client
         names = request.headers.keys()
@@ -260,9 +260,9 @@ class HttpTransport:
             return _refusal(503, "The server is shutting down", INTERNAL_ERROR)
         if not self._rate.take(client or ""):
             return _refusal(429, "Too many requests: wait a second", INVALID_REQUEST)
-        return None if client is None else self._refused_share(client, opens_session=asked.opens_session)
+        return None if client is None else self._limit_refusal(client, opens_session=asked.opens_session)
 
-    def _refused_share(self, client: str, *, opens_session: bool) -> Response | None:
+    def _limit_refusal(self, client: str, *, opens_session: bool) -> Response | None:
         """The error response to a client that has reached its limits; `None` for an accepted request."""
         settings = self._settings
         if opens_session and self._sessions_of(client) >= settings.user_sessions:

@@ -171,7 +171,7 @@ def _response(answer: CreateMessageResult | CreateMessageResultWithTools) -> Mod
         elif data["type"] == "text":
             parts.append(data["text"])
         elif data["type"] in _MEDIA:
-            parts.append(_MEDIA[data["type"]](_decoded(data["data"]), data["mimeType"]))
+            parts.append(_MEDIA[data["type"]](_decode(data["data"]), data["mimeType"]))
     message = Message.assistant(*parts)
     reason = "tool_calls" if message.calls else _REASONS.get(answer.stop_reason or "endTurn", "stop")
     return ModelResponse(message, reason, model=answer.model)
@@ -180,7 +180,7 @@ def _response(answer: CreateMessageResult | CreateMessageResultWithTools) -> Mod
 _MEDIA: Final[Mapping[str, Any]] = {"image": ImageContent, "audio": AudioContent}
 
 
-def _decoded(data: str) -> bytes:
+def _decode(data: str) -> bytes:
     try:
         return binascii.a2b_base64(data, strict_mode=True)
     except ValueError:

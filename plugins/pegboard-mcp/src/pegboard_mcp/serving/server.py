@@ -316,7 +316,7 @@ class ToolServer:
             return self._kept[1]
         resolved = await self._registry.resolve(context, where=self._where)
         is_fixed = self._deferring is None and not resolved.depends_on_context
-        offered = self._offered(resolved, context)
+        offered = self._select(resolved, context)
         if is_fixed and self._facts() == facts:
             self._kept = facts, offered
         return offered
@@ -325,7 +325,7 @@ class ToolServer:
         """What decides which tools are offered, besides the context."""
         return self._registry.contributions.catalogue, self._registry.permissions
 
-    def _offered(self, resolved: ResolvedTools, context: ReadonlyContext) -> ResolvedTools:
+    def _select(self, resolved: ResolvedTools, context: ReadonlyContext) -> ResolvedTools:
         if self._leaves_out:
             resolved = resolved.without("serve", senseless_alone(resolved.tools))
         deferred = [tool for tool in resolved if tool.spec.deferred]

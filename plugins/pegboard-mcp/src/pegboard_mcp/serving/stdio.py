@@ -105,7 +105,7 @@ class StdioTransport:
             if line is None:
                 fault = ErrorData(code=INVALID_REQUEST, message=f"Message longer than {MOST_LINE:,} bytes")
                 await outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=fault)))
-            elif (message := _parsed(line)) is None:
+            elif (message := _parse(line)) is None:
                 fault = ErrorData(code=PARSE_ERROR, message="Not a JSON-RPC message")
                 await outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=fault)))
             else:
@@ -121,7 +121,7 @@ class StdioTransport:
             self._in_flight[str(message.id)] += 1
             self._all_answered.clear()
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._answered((message.params or {}).get("requestId"))
+            self._finish((message.params or {}).get("requestId"))
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await to_server.send(SessionMessage(message))
 
@@ -138,9 +138,9 @@ class StdioTransport:
                 self._all_answered.set()
                 self.end()
             if isinstance(message, JSONRPCResponse | JSONRPCError):
-                self._answered(message.id)
+                self._finish(message.id)
 
-    def _answered(self, id_: object) -> None:
+    def _finish(self, id_: object) -> None:
         key = str(id_)  # a cancellation may name any id
         self._in_flight[key] -= 1
         if self._in_flight[key] <= 0:
@@ -166,7 +166,7 @@ def own_descriptors() -> Generator[tuple[int, int]]:
         os.close(outgoing)  # `incoming` stays open: a thread may still read from it
 
 
-def _parsed(line: bytes) -> JSONRPCMessage | None:
+def _parse(line: bytes) -> JSONRPCMessage | None:
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
