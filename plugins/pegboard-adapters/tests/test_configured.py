@@ -15,7 +15,7 @@ import pytest
 
 from pegboard import ReadonlyContext, Tool, ToolRegistry, ToolsetBase
 from pegboard_adapters import configured
-from pegboard_adapters.configured import ConfiguredToolset, configured_toolsets
+from pegboard_adapters.configured import ConfiguredToolset, toolsets_from
 from pegboard_adapters.incoming import ForeignToolset
 from pegboard_adapters.plugin import pegboard_register_toolsets
 
@@ -62,7 +62,7 @@ def _tool_of(name: Any) -> Tool:
 
 
 def result_of(*places: str, **settings: Any) -> Any:
-    (toolset,) = configured_toolsets({"langchain": {"tools": [*places], **settings}})
+    (toolset,) = toolsets_from({"langchain": {"tools": [*places], **settings}})
     return asyncio.run(toolset.tools(CONTEXT))
 
 
@@ -142,7 +142,7 @@ def test_closing_it_closes_the_toolsets_of_its_places(loads: list[object]) -> No
     ],
 )
 def test_wrong_settings_are_named(loads: list[object], name: str, table: Any, text: str) -> None:
-    (toolset,) = configured_toolsets({name: table})
+    (toolset,) = toolsets_from({name: table})
     with pytest.raises(ValueError, match=r"^plugins\.adapters\.") as raised:
         asyncio.run(toolset.tools(CONTEXT))
     assert text in str(raised.value)

@@ -22,7 +22,7 @@ from fake_vendors.contract.vendor import NOWHERE
 from fake_vendors.server.script import aws_message
 from pegboard import ModelConfig, ModelError, ModelRequest, ToolRegistry, run_turn
 from pegboard_bedrock import BedrockModel
-from pegboard_bedrock.client import KEYS, TOKEN, made_client, model_error, secrets_of
+from pegboard_bedrock.client import KEYS, TOKEN, make_client, model_error, secrets_of
 
 REGION = {"region_name": "eu-central-1"}
 VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -57,7 +57,7 @@ def test_without_credentials_the_error_names_the_environment_variables(vendor):
     ("config", "attempts"), [(Config(read_timeout=5), 1), (Config(retries={"total_max_attempts": 4}), 4)]
 )
 def test_the_sdk_makes_one_attempt_unless_the_host_says_otherwise(vendor, config, attempts):
-    made = made_client("bedrock", NOWHERE, {**vendor.made, "config": config}).meta.config
+    made = make_client("bedrock", NOWHERE, {**vendor.made, "config": config}).meta.config
     assert (made.retries["total_max_attempts"], made.read_timeout) == (attempts, config.read_timeout)
 
 
@@ -76,7 +76,7 @@ def test_a_client_that_was_made_is_closed(vendor, monkeypatch):
 
 def test_tokens_are_stripped(monkeypatch):
     monkeypatch.setenv(TOKEN, f" {KEY}\n")
-    client = made_client("bedrock", None, REGION)  # it is sent to HTTPS only
+    client = make_client("bedrock", None, REGION)  # it is sent to HTTPS only
     assert client._request_signer._auth_token.token == KEY
     client.close()
 

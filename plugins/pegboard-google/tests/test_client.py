@@ -16,14 +16,14 @@ from fake_vendors import Call, Error, Page, Reasoning, Round, Search
 from fake_vendors.contract.vendor import NOWHERE
 from pegboard import ModelConfig, ModelError, ModelRequest, Tool
 from pegboard_google import GoogleModel
-from pegboard_google.client import made_client, model_error
+from pegboard_google.client import make_client, model_error
 from pegboard_google.gemini import GeminiSchema
 
 DONE = Round(text="Done.")
 
 
 def http(**options):
-    return made_client("gemini", "x", None, options)._api_client._http_options
+    return make_client("gemini", "x", None, options)._api_client._http_options
 
 
 # --- clients ---
@@ -31,11 +31,11 @@ def http(**options):
 
 def test_vertex_needs_no_key(vendor, monkeypatch):
     place = {"project": "p", "location": "l"}
-    assert made_client("gemini", None, NOWHERE, {"vertexai": True, **place}).vertexai
+    assert make_client("gemini", None, NOWHERE, {"vertexai": True, **place}).vertexai
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "TRUE")
-    assert made_client("gemini", None, NOWHERE, place).vertexai
+    assert make_client("gemini", None, NOWHERE, place).vertexai
     with pytest.raises(ModelError, match="GOOGLE_API_KEY"):  # an option counts before the environment
-        made_client("gemini", None, None, {"vertexai": False})
+        make_client("gemini", None, None, {"vertexai": False})
 
 
 def test_the_sdk_makes_one_attempt_unless_the_host_says_otherwise():
@@ -45,7 +45,7 @@ def test_the_sdk_makes_one_attempt_unless_the_host_says_otherwise():
 
 
 def test_http_options_are_kept_with_a_base_url():
-    made = made_client("gemini", "x", NOWHERE, {"http_options": {"timeout": 5_000}})._api_client._http_options
+    made = make_client("gemini", "x", NOWHERE, {"http_options": {"timeout": 5_000}})._api_client._http_options
     assert (made.base_url, made.timeout) == (NOWHERE, 5_000)
 
 

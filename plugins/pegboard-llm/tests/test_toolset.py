@@ -11,7 +11,7 @@ import pytest
 
 from pegboard import ImageContent, LinkContent, Once, Permissions, Reject, Rule, ToolCall, ToolRegistry
 from pegboard_llm.packages import Cache, stamp
-from pegboard_llm.toolset import LlmToolset, configured
+from pegboard_llm.toolset import LlmToolset, toolset_from
 
 GOOD = """
 def greet(name: str) -> str:
@@ -28,7 +28,7 @@ ALL = Permissions([Rule("*", "*", "allow")])
 @contextlib.asynccontextmanager
 async def opened(**settings):
     """A registry with the toolset, whose packages have all been loaded."""
-    toolset = configured(settings)
+    toolset = toolset_from(settings)
     if isinstance(toolset, LlmToolset):
         await asyncio.to_thread(toolset.load)
     async with ToolRegistry(permissions=ALL) as registry:
@@ -55,7 +55,7 @@ def problems(resolved):
 )
 async def test_wrong_settings_are_a_problem(settings, cause):
     registry = ToolRegistry()
-    registry.register(configured(settings))
+    registry.register(toolset_from(settings))
     (problem,) = (await registry.resolve()).problems
     assert cause in str(problem)
 
@@ -278,7 +278,7 @@ async def test_what_takes_long_to_load_follows_later(install, monkeypatch, tmp_p
     install("llm-tools-late", f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n{GOOD}")
     registry, changed = ToolRegistry(), asyncio.Event()
     async with registry:
-        registry.register(LlmToolset(configured({}).settings))
+        registry.register(LlmToolset(toolset_from({}).settings))
         loop = asyncio.get_running_loop()
         with registry.contributions.on_change(lambda: loop.call_soon_threadsafe(changed.set)):
             assert problems(await registry.resolve()) == [

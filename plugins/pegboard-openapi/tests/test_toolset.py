@@ -16,7 +16,7 @@ import pegboard
 from pegboard import ReadonlyContext, ToolRegistry
 from pegboard.testing import check_plugin
 from pegboard_openapi import DocumentError, OpenAPIToolset, plugin
-from pegboard_openapi.settings import configured
+from pegboard_openapi.settings import toolsets_from
 
 
 def resolve(toolset):
@@ -187,7 +187,7 @@ def test_documents_of_the_settings(api, server, tmp_path):
 
     async def calls():
         async with pegboard.load(settings={"openapi": settings}, autoload=False) as registry:
-            for toolset in configured(settings):
+            for toolset in toolsets_from(settings):
                 registry.register(toolset)
             offered = await registry.resolve()
             return offered.names, await registry.call("shop_x")
@@ -215,7 +215,7 @@ def test_documents_of_the_settings(api, server, tmp_path):
     ],
 )
 def test_wrong_settings_are_problems(settings, text):
-    *_, faults = configured(settings)
+    *_, faults = toolsets_from(settings)
     (problem,) = resolve(faults).problems
     assert text in str(problem)
 
@@ -226,15 +226,15 @@ def test_a_project_file_decides_where_secrets_go_once_it_is_trusted(api, tmp_pat
     file = tmp_path / "a.json"
     file.write_text(json.dumps(api.document(api.operation())))
     auth = {"k": {"type": "http", "scheme": "bearer", "value": "env:X"}}
-    (faults,) = configured(settings_of(file, auth=auth))
+    (faults,) = toolsets_from(settings_of(file, auth=auth))
     assert "registry config trust" in str(resolve(faults).problems[0])
-    assert len(resolve(configured(settings_of(file, auth=auth, base_url="https://a.example"))[0])) == 1
+    assert len(resolve(toolsets_from(settings_of(file, auth=auth, base_url="https://a.example"))[0])) == 1
     client = {"k": {"client_id": "env:X", "client_secret": "env:X"}}
-    (faults,) = configured(settings_of(file, auth=client, base_url="https://a.example"))
+    (faults,) = toolsets_from(settings_of(file, auth=client, base_url="https://a.example"))
     assert "set token_url, or trust the file" in str(resolve(faults).problems[0])
     pegboard.config.trust(file)
-    assert len(resolve(configured(settings_of(file, auth=client, base_url="https://a.example"))[0])) == 1
-    assert len(resolve(configured(settings_of(file, auth=auth))[0])) == 1
+    assert len(resolve(toolsets_from(settings_of(file, auth=client, base_url="https://a.example"))[0])) == 1
+    assert len(resolve(toolsets_from(settings_of(file, auth=auth))[0])) == 1
 
 
 @pytest.fixture

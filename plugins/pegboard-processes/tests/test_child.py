@@ -12,7 +12,7 @@ import pytest
 from running import PATIENCE, call_of, is_there, until, written
 
 from pegboard_processes import child as module
-from pegboard_processes.rpc import Connection, Frames, Reply, framed
+from pegboard_processes.rpc import Connection, Frames, Reply, frame
 from pegboard_processes.task import task_for
 
 TESTS = Path(__file__).parent
@@ -67,7 +67,7 @@ def test_a_reply_that_comes_after_its_call_is_ignored():
     call = call_of("add")
     with link, other:
         for message in (Reply(1, "late"), task_for(call, call.request, (1, 2), {})):
-            link.sendall(framed(pickle.dumps(message)))
+            link.sendall(frame(pickle.dumps(message)))
         link.shutdown(socket.SHUT_WR)
         module.Server(Connection(other, 10_000)).serve()
         *_, body = Frames(10_000).feed(link.recv(10_000))

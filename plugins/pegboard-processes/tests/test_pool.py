@@ -21,7 +21,7 @@ from pegboard.json import StructureError
 from pegboard.tools import tools_from
 from pegboard_processes import ChildProcesses, process
 from pegboard_processes.process import ChildProcess
-from pegboard_processes.rpc import framed
+from pegboard_processes.rpc import frame
 from pegboard_processes.session import Session
 
 MEBIBYTE = 1 << 20
@@ -359,7 +359,7 @@ def test_a_tool_may_close_standard_output(fresh, call):
     [
         "\xff\xff\xff\xff",
         *(
-            framed(body).decode("latin-1")
+            frame(body).decode("latin-1")
             for body in (
                 b"hello",
                 b"[]",

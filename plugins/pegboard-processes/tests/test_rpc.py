@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard_processes.caller import ParentCaller
-from pegboard_processes.rpc import Connection, Frames, MessageTooLongError, ProtocolError, Reply, Shutdown, framed
+from pegboard_processes.rpc import Connection, Frames, MessageTooLongError, ProtocolError, Reply, Shutdown, frame
 
 MOST = 100_000
 
 
 @given(st.lists(st.binary(max_size=50)), st.data())
 def test_messages_are_decoded_from_any_pieces_of_the_stream(messages, data):
-    stream, frames, found = b"".join(map(framed, messages)), Frames(most=50), []
+    stream, frames, found = b"".join(map(frame, messages)), Frames(most=50), []
     while stream:
         size = data.draw(st.integers(1, len(stream)))
         found += frames.feed(stream[:size])
@@ -26,7 +26,7 @@ def test_messages_are_decoded_from_any_pieces_of_the_stream(messages, data):
 
 def test_a_message_that_is_too_long_is_refused_before_it_has_arrived():
     with pytest.raises(ProtocolError, match="a message of 11 bytes was announced; at most 10 are taken"):
-        list(Frames(most=10).feed(framed(b"x" * 11)[:5]))
+        list(Frames(most=10).feed(frame(b"x" * 11)[:5]))
 
 
 # The child's end ------------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ class Parent:
 
     def send(self, *messages):
         for message in messages:
-            self.link.sendall(framed(pickle.dumps(message)))
+            self.link.sendall(frame(pickle.dumps(message)))
 
     def hang_up(self):
         self.link.shutdown(socket.SHUT_WR)

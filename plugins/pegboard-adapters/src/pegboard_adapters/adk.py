@@ -129,10 +129,10 @@ def _ask(run: AdkToolContext, pending: PendingCall) -> Answer | None:
     if run.tool_confirmation is None:
         run.request_confirmation(hint=pending.to_text(), payload={**question_of(pending), "key": key})
         raise _AskedError
-    return _answer(run.tool_confirmation) if key in _requested(run) else None
+    return _answer(run.tool_confirmation) if key in _request_keys(run) else None
 
 
-def _requested(run: AdkToolContext) -> set[object]:
+def _request_keys(run: AdkToolContext) -> set[object]:
     """The keys of the questions that this call has asked, as the session's events have them."""
     requests = (event.actions.requested_tool_confirmations for event in run.session.events)
     found = [each[run.function_call_id] for each in requests if run.function_call_id in each]

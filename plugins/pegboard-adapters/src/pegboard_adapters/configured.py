@@ -29,7 +29,7 @@ class PeerSettings:
     trust: tuple[str, ...] = ()
 
 
-def configured_toolsets(settings: Mapping[str, Any]) -> list[Toolset]:
+def toolsets_from(settings: Mapping[str, Any]) -> list[Toolset]:
     """A toolset for each table of the settings; a table that is wrong is a problem of its toolset."""
     return [ConfiguredToolset(name, table) for name, table in settings.items()]
 

@@ -115,13 +115,13 @@ class _PegboardProvider(Provider):
         self._registry, self._context = registry, context
 
     async def _list_tools(self) -> Sequence[FastMCPTool]:
-        return await self._offered()
+        return await self._resolve()
 
     async def _get_tool(self, name: str, version: Any = None) -> FastMCPTool | None:
-        tools = await self._offered(name)
+        tools = await self._resolve(name)
         return next((tool for tool in tools if version is None or version.matches(tool.version)), None)
 
-    async def _offered(self, name: str | None = None) -> list[FastMCPTool]:
+    async def _resolve(self, name: str | None = None) -> list[FastMCPTool]:
         try:
             request = self._context(get_context())
         except RuntimeError:  # listed outside of a request
@@ -361,7 +361,7 @@ class _ForeignToolset(ToolsetBase):
 
         async def elicit(message: str, _: object, params: Any, *__: object) -> ElicitResult:
             try:
-                return await _elicited(name, message, params, context)
+                return await _elicit(name, message, params, context)
             except ToolError:
                 return ElicitResult(action="decline")
             except Exception as error:  # noqa: BLE001  the call ends with it
@@ -382,7 +382,7 @@ class _ForeignToolset(ToolsetBase):
                 stop.cancel()
 
 
-async def _elicited(name: str, message: str, params: Any, context: ToolContext) -> ElicitResult:
+async def _elicit(name: str, message: str, params: Any, context: ToolContext) -> ElicitResult:
     """A person's answer to a server's question.
 
     Raises:

@@ -68,7 +68,7 @@ def _function_tool(
     registry = registry_of(resolved)
 
     async def invoke(run: AgentsContext[Any], arguments: str) -> Any:
-        ask = _approved if run.is_tool_approved(tool.name, run.tool_call_id) else None
+        ask = _approval if run.is_tool_approved(tool.name, run.tool_call_id) else None
         result = await run_call(resolved, tool.name, arguments or "{}", context(run), call_id=run.tool_call_id, ask=ask)
         return _output(result)
 
@@ -89,7 +89,7 @@ def _function_tool(
     )
 
 
-def _approved(pending: PendingCall) -> Answer | None:
+def _approval(pending: PendingCall) -> Answer | None:
     """The SDK's approval, which is one of the whole call; what is asked from inside can't be."""
     return Once() if pending.subject == "call" else None
 

@@ -12,7 +12,7 @@ from pegboard import Toolset, hookimpl
 def pegboard_register_toolsets(register: Callable[[Toolset], None], settings: Mapping[str, Any]) -> None:
     """Registers a toolset for each table, such as `[plugins.adapters.langchain]`."""
     if settings:
-        from pegboard_adapters.configured import configured_toolsets
+        from pegboard_adapters.configured import toolsets_from
 
-        for toolset in configured_toolsets(settings):
+        for toolset in toolsets_from(settings):
             register(toolset)

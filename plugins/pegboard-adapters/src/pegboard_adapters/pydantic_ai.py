@@ -120,7 +120,7 @@ class _PegboardToolset(AbstractToolset[Any]):
             raise ModelRetry(result.text)
         if result.is_error:
             raise ToolFailed(result.text)
-        return ToolReturn(_returned(result), metadata=result.to_data(detail=False))
+        return ToolReturn(_return_value(result), metadata=result.to_data(detail=False))
 
     def _ask(self, ctx: RunContext[Any], pending: PendingCall) -> Answer:
         """A yes, if this question was asked before and the call was approved since; else raises `ApprovalRequired`."""
@@ -137,7 +137,7 @@ class _PegboardToolset(AbstractToolset[Any]):
         raise ApprovalRequired(question_of(pending))
 
 
-def _returned(result: ToolResult) -> Any:
+def _return_value(result: ToolResult) -> Any:
     """A result's content as Pydantic AI's: its text, or several parts where it has media."""
     parts = [_part(item) for item in result.content]
     return result.text if all(isinstance(part, str) for part in parts) else parts
@@ -182,14 +182,14 @@ class _ForeignToolset(ToolsetBase):
         self._known = KnownTools()
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
-        offered = await self._offered(self._run(context))
+        offered = await self._resolve(self._run(context))
         return self._known.same(convert_each(offered.values(), self._tool_of, self._trust, _function_of))
 
     async def close(self) -> None:
         if self._entered is not None:
             await self._entered.aclose()
 
-    async def _offered(self, run: RunContext[Any]) -> Mapping[str, ToolsetTool[Any]]:
+    async def _resolve(self, run: RunContext[Any]) -> Mapping[str, ToolsetTool[Any]]:
         async with self._entering:
             if self._entered is None:
                 stack = AsyncExitStack()
@@ -216,7 +216,7 @@ class _ForeignToolset(ToolsetBase):
 
     async def _call(self, name: str, arguments: JsonObject, context: ToolContext) -> ToolResult:
         run = self._run(context.request, tool_call_id=context.call_id, tool_name=name)
-        tool = (await self._offered(run)).get(name)
+        tool = (await self._resolve(run)).get(name)
         if tool is None:
             raise ToolError(f"{name} isn't offered any more.")
         run = replace(run, tool_call_approved=tool.tool_def.kind == "unapproved", max_retries=tool.max_retries)

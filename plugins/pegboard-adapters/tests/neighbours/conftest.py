@@ -15,7 +15,7 @@ import pytest
 from attrs import define, field, frozen
 
 from pegboard import ImageContent, ReadonlyContext, Tool, ToolCall, ToolContext, ToolError, ToolRegistry, tool
-from pegboard_adapters.configured import configured_toolsets
+from pegboard_adapters.configured import toolsets_from
 
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "use-tools-in-other-frameworks.md"
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg==")
@@ -180,7 +180,7 @@ def check_theirs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         async def results(trust: list[str]) -> Any:
             async with ToolRegistry() as registry:
-                registry.register(*configured_toolsets({extra: {"tools": ["place:tools"], "trust": trust}}))
+                registry.register(*toolsets_from({extra: {"tools": ["place:tools"], "trust": trust}}))
                 resolved = await registry.resolve()
                 assert sorted(resolved.names) == sorted(names)
                 assert [problem.tool for problem in resolved.problems] == (["odd"] if twice else [])

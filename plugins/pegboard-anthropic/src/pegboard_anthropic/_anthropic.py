@@ -132,9 +132,9 @@ class AnthropicAnswer(AnsweredBlocks):
             return _read_thought(text_in(block, "thinking"), "signature", text_in(block, "signature"))
         if kind == "redacted_thinking":
             return _read_thought("", "redacted", text_in(block, "data"))
-        return self._hosted(block, kind)
+        return self._provider_part(block, kind)
 
-    def _hosted(self, block: JsonMapping, kind: object) -> HostedPart | None:
+    def _provider_part(self, block: JsonMapping, kind: object) -> HostedPart | None:
         """Blocks of the provider's own tools, and unknown ones; both are sent back unchanged."""
         kept = raw_item(block) if isinstance(kind, str) and kind else None
         if kept is None or not isinstance(kind, str):
@@ -274,10 +274,10 @@ class AnthropicReader(BlockReader[AnthropicBlock]):
         if kind == "message_start":
             message = object_in(event, "message")
             self.facts = {key: value for key, value in message.items() if key != "content"}
-            self._usage |= _given(object_in(message, "usage"))
+            self._usage |= _without_none(object_in(message, "usage"))
         elif kind == "message_delta":
-            self.facts |= _given(object_in(event, "delta"))
-            self._usage |= _given(object_in(event, "usage"))
+            self.facts |= _without_none(object_in(event, "delta"))
+            self._usage |= _without_none(object_in(event, "usage"))
         elif kind == "message_stop":
             self.end.reached = True
         elif kind == "error":
@@ -295,5 +295,5 @@ class AnthropicReader(BlockReader[AnthropicBlock]):
         return None if block is None else block.take(delta)
 
 
-def _given(data: JsonMapping) -> JsonObject:
+def _without_none(data: JsonMapping) -> JsonObject:
     return {key: value for key, value in data.items() if value is not None}

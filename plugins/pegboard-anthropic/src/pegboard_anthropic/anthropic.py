@@ -79,7 +79,7 @@ def _content_block(
     if isinstance(content, FileContent):
         block = _document(content, is_result=bool(citations))
         return {**block, "citations": dict(citations)} if citations else block
-    linked = _linked(content, limits) if links and isinstance(content, LinkContent) else None
+    linked = _link(content, limits) if links and isinstance(content, LinkContent) else None
     text = render_text(content)
     return linked or ({"type": "text", "text": text} if text.strip() else None)
 
@@ -93,7 +93,7 @@ def _document(content: FileContent, *, is_result: bool) -> JsonObject:
     return {"type": "document", "source": plain if isinstance(data, str) else _base64(data, PDF), "title": title}
 
 
-def _linked(content: LinkContent, limits: AnthropicLimits) -> JsonObject | None:
+def _link(content: LinkContent, limits: AnthropicLimits) -> JsonObject | None:
     if not content.uri.startswith(("https://", "http://")):
         return None
     source = {"type": "url", "url": content.uri}
@@ -249,7 +249,7 @@ _WORDS: Final = {"auto": "auto", "required": "any", "none": "none"}
 _DEFERRED: Final = "defer_loading"
 
 
-def _deferred_names(request: ModelRequest, names: Mapping[str, str]) -> frozenset[str]:
+def _names_of_deferred(request: ModelRequest, names: Mapping[str, str]) -> frozenset[str]:
     """The provider's names of the deferred tools, except for one that must be called."""
     choice = request.tool_choice
     forced = choice.name if isinstance(choice, NamedTool) else None
@@ -268,7 +268,7 @@ def _choice(request: ModelRequest, names: Mapping[str, str]) -> JsonObject | Non
     return {**written, "disable_parallel_tool_use": True} if alone and choice != "none" else written
 
 
-def _deferred(entry: JsonObject) -> JsonObject:
+def _defer(entry: JsonObject) -> JsonObject:
     """The entry of a deferred tool; it must not have a cache point (public)."""
     return {**{key: value for key, value in entry.items() if key != "cache_control"}, _DEFERRED: True}
 
@@ -373,8 +373,8 @@ class Anthropic(BlockExporter[AnthropicLimits]):
             return {"tools": gone, "tool_choice": {"type": "none"}} if gone else {}
         entries = list(exported.entries)
         if request.loads_deferred:
-            deferred = _deferred_names(request, names)
-            entries = [_deferred(entry) if entry.get("name") in deferred else entry for entry in entries]
+            deferred = _names_of_deferred(request, names)
+            entries = [_defer(entry) if entry.get("name") in deferred else entry for entry in entries]
         if any(entry.get(_DEFERRED) for entry in entries) and not any(_is_search(each.get("type")) for each in entries):
             entries.insert(0, dict(SEARCH))
         choice = _choice(request, names)

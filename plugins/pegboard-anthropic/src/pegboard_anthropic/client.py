@@ -40,11 +40,11 @@ def model_error(error: Exception, provider: str) -> ModelError:
     from anthropic import APIConnectionError, APIStatusError
 
     if isinstance(error, APIStatusError):
-        return _answered(error, provider)
+        return _status_error(error, provider)
     return unanswered(error, provider, APIConnectionError)
 
 
-def _answered(error: APIStatusError, provider: str) -> ModelError:
+def _status_error(error: APIStatusError, provider: str) -> ModelError:
     """The provider's own error; one in a stream has the status 200, so that its type decides."""
     body = as_object(error.body)
     made = error_of(body)
@@ -71,7 +71,7 @@ _CREDENTIALS: Final = (*_VARIABLES, "credentials", "config", "profile")
 """Options each of which is sufficient: with it, the SDK doesn't look for keys in the environment."""
 
 
-def _made_client(
+def _make_client(
     provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]
 ) -> AsyncAnthropic:
     """Makes a client, importing the SDK.
@@ -189,7 +189,7 @@ class AnthropicModel(SDKModel["AsyncAnthropic"]):
     ) -> None:
         exporter = exporter or exporter_of(model)
         check_alone(client, {"api_key": api_key, "base_url": base_url, **options})
-        make = partial(_made_client, exporter.name, api_key, base_url, options)
+        make = partial(_make_client, exporter.name, api_key, base_url, options)
         clients: Clients[AsyncAnthropic] = Clients.of(client, make, lambda made: made.close())
         error = partial(model_error, provider=exporter.name)
         method = SDKMethod(clients, lambda sdk: sdk.messages.create, error, lambda body: {**body, "type": "error"})

@@ -163,13 +163,13 @@ class BedrockAnswer(AnsweredBlocks):
         if isinstance(block.get("text"), str):
             return TextPart(text_in(block, "text"))
         if "citationsContent" in block:
-            return self._cited(object_in(block, "citationsContent"))
+            return self._text_with_citations(object_in(block, "citationsContent"))
         if "reasoningContent" in block:
             return _read_thought(object_in(block, "reasoningContent"))
         use = object_in(block, "toolUse")
         if "toolUse" in block and use.get("type") != _HOSTED:
             return CallPart(self.calls.call(use.get("name"), use.get("input"), use.get("toolUseId"), {}, fault))
-        return _picture(object_in(block, "image")) or self._hosted(block, use)
+        return _picture(object_in(block, "image")) or self._provider_part(block, use)
 
     def source(self, citation: JsonMapping) -> tuple[str, str, str]:
         """Text, address and title of a citation."""
@@ -192,11 +192,11 @@ class BedrockAnswer(AnsweredBlocks):
             error_code=text_in(body, "stopReason") if finish == "error" else None,
         )
 
-    def _cited(self, block: JsonMapping) -> TextPart:
+    def _text_with_citations(self, block: JsonMapping) -> TextPart:
         text = "".join(text_in(each, "text") for each in objects_in(block, "content"))
         return TextPart(text, self.citations(objects_in(block, "citations")))
 
-    def _hosted(self, block: JsonMapping, use: JsonMapping) -> HostedPart | None:
+    def _provider_part(self, block: JsonMapping, use: JsonMapping) -> HostedPart | None:
         """Blocks of the provider's own tools, and unknown ones; both are sent back unchanged."""
         kept = raw_item(block)
         if not kept:

@@ -31,7 +31,7 @@ def model_error(error: Exception, provider: str) -> ModelError:
         return error
     body = body_of(error)
     if body:
-        return _answered(body, provider)
+        return _error_of(body, provider)
     text = str(error) or type(error).__name__
     passes = isinstance(error, sdk.ConnectionError | sdk.HTTPClientError) or is_lost(error)
     if isinstance(error, sdk.NoCredentialsError):
@@ -46,7 +46,7 @@ def body_of(error: Exception) -> JsonMapping:
     return as_object(getattr(error, "response", None))
 
 
-def _answered(body: JsonMapping, provider: str) -> ModelError:
+def _error_of(body: JsonMapping, provider: str) -> ModelError:
     made = error_of(body)
     return http_error(
         made.message,
@@ -119,7 +119,7 @@ class _Stripped:
         return token if replaced is None else replaced(token=token.token.strip())
 
 
-def made_client(
+def make_client(
     provider: str, base_url: str | None, options: Mapping[str, Any], service: str = "bedrock-runtime"
 ) -> Any:
     """Makes a client of a service, importing the SDK.
@@ -155,7 +155,7 @@ def made_client(
         raise ModelError(f"no client can be made: {error}{_hint(made)}", provider=provider, code=made.code) from error
 
 
-def _listed(make: Callable[[str], Any]) -> list[str]:
+def _list_ids(make: Callable[[str], Any]) -> list[str]:
     """The ids of models and inference profiles, from a client of `bedrock`."""
     with closing(make("bedrock")) as client:
         models = client.list_foundation_models(byOutputModality="TEXT", byInferenceType="ON_DEMAND")["modelSummaries"]
@@ -257,9 +257,9 @@ class BedrockModel(ProviderModel):
     ) -> None:
         check_alone(client, {"base_url": base_url, **options})
         super().__init__(model, exporter or shared())
-        self._client = client or made_client(self.provider, base_url, options)
+        self._client = client or make_client(self.provider, base_url, options)
         self._owned = client is None
-        self._make = partial(made_client, self.provider, base_url, options)
+        self._make = partial(make_client, self.provider, base_url, options)
         self._threads = WorkerPool()
 
     async def aclose(self) -> None:
@@ -274,7 +274,7 @@ class BedrockModel(ProviderModel):
         Models that are only available by a profile are left out. The client for it is made with the model's options, as
         the model's own client is of another service.
         """
-        return await self._threads.run(_listed, self._make)
+        return await self._threads.run(_list_ids, self._make)
 
     def _error(self, error: Exception) -> ModelError:
         return model_error(error, self.provider)

@@ -52,7 +52,7 @@ class _Word:
         """The word, with each argument as its name between holes."""
         return "".join(text if name is None else f"{text}{HOLE}{name}{HOLE}" for text, name in self.parts)
 
-    def filled(self, arguments: Mapping[str, Any]) -> list[str]:
+    def fill(self, arguments: Mapping[str, Any]) -> list[str]:
         """The words that result from replacing its placeholders."""
         if self.is_one_argument and isinstance(given := arguments[self.names[0]], list):
             return [*map(_text_of, cast("list[Any]", given))]
@@ -207,34 +207,34 @@ class ToolSettings(ProgramSettings):
     @property
     def program(self) -> str:
         """The program's name, or its path."""
-        return self.groups[0][1][0].filled({})[0]
+        return self.groups[0][1][0].fill({})[0]
 
     def words(self, arguments: Mapping[str, Any]) -> list[str]:
         """The program and its arguments, for a call."""
-        return [text for word in self._shown(arguments) for text in word.filled(arguments)]
+        return [text for word in self._words(arguments) for text in word.fill(arguments)]
 
-    def _shown(self, arguments: Mapping[str, Any]) -> Iterator[_Word]:
+    def _words(self, arguments: Mapping[str, Any]) -> Iterator[_Word]:
         for is_optional, words in self.groups:
             names = [name for word in words for name in word.names]
             if not (is_optional and any(arguments.get(name) in (None, False, []) for name in names)):
                 yield from words
 
-    def given(self, arguments: Mapping[str, Any]) -> bytes | None:
+    def standard_input(self, arguments: Mapping[str, Any]) -> bytes | None:
         """The standard input for a call."""
-        return None if self._input is None else self._input.filled(arguments)[0].encode()
+        return None if self._input is None else self._input.fill(arguments)[0].encode()
 
     def problems(self, arguments: Mapping[str, Any]) -> list[str]:
         """Problems of arguments that would be read as an option, or can't be passed to a program."""
         found: list[str] = []
         given = self.with_defaults(arguments)
-        for word in self._shown(given):
+        for word in self._words(given):
             free = all(map(self._may_begin_with_minus, word.names))
-            for text in word.filled(given):
+            for text in word.fill(given):
                 if word.may_be_option and text.startswith("-") and not free:
                     found.append(f"{word.names[0]}: must not begin with '-': {self.program} would read it as an option")
                 if "\0" in text:
                     found.append(f"{word.names[0]}: must not contain a NUL character")
-        ran = options_that_run([word.with_holes for word in self._shown(given)])
+        ran = options_that_run([word.with_holes for word in self._words(given)])
         if len(now := options_that_run(self.words(given))) > len(ran):
             found.append(f"command: this value would run another program: {now[-1]}. Use another value.")
         return found
@@ -289,7 +289,7 @@ def command_tool(name: str, settings: ToolSettings) -> Tool:
             settings.check_runs(settings.with_holes, context.work_dir)
             finished = await run_program(
                 [settings.program, *words[1:]],
-                given=settings.given(given),
+                given=settings.standard_input(given),
                 seconds=settings.timeout,
                 cwd=settings.folder(context.work_dir),
                 env=settings.environment(settings.with_holes, **PLAIN_OUTPUT, **trace_variables(context)),

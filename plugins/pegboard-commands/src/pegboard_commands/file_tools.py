@@ -84,7 +84,7 @@ class FileToolset(ToolsetBase):
     @property
     def publishes(self) -> list[str]:
         """The files and the folders that they are in."""
-        return [*map(str, self._places()), *map(str, self._found())]
+        return [*map(str, self._places()), *map(str, self._find_files())]
 
     @property
     def identity(self) -> dict[str, list[str]]:
@@ -119,7 +119,7 @@ class FileToolset(ToolsetBase):
 
     def _refresh(self) -> bool:
         with self._looking:
-            stamps = {path: stamp for path in self._found() if (stamp := _stamp(path)) is not None}
+            stamps = {path: stamp for path in self._find_files() if (stamp := _stamp(path)) is not None}
             before = self._files
             files: dict[Path, _File] = {}
             threads: list[threading.Thread] = []
@@ -189,7 +189,7 @@ class FileToolset(ToolsetBase):
             yield folder
             yield from (folder / name for name in FOLDERS)
 
-    def _found(self) -> list[Path]:
+    def _find_files(self) -> list[Path]:
         found = (path for folder in self.folders for name in FOLDERS for path in sorted((folder / name).glob("*.py")))
         return [path for path in found if not path.name.startswith((".", "_"))][:MOST_FILES]
 
@@ -214,7 +214,7 @@ def _wait(threads: Sequence[threading.Thread]) -> None:
 def _load(path: Path, file: _File) -> None:
     """Loads a file; an exception becomes its problem."""
     try:
-        outcome = _loaded(path, file.stamp)
+        outcome = _load_in_thread(path, file.stamp)
     except BaseException as error:  # noqa: BLE001  a file may raise anything
         cause = str(error) if isinstance(error, PegboardError) else cause_of(error)
         outcome = _File(file.stamp, problem=f"{cause}{_line_in(path, error)}")
@@ -233,7 +233,7 @@ def _line_in(path: Path, error: BaseException) -> str:
     return f", line {line}" if line else ""
 
 
-def _loaded(path: Path, stamp: tuple[int, ...]) -> _File:
+def _load_in_thread(path: Path, stamp: tuple[int, ...]) -> _File:
     source = read_bounded(str(path), _MOST_BYTES)
     digest = hashlib.sha256(os.fsencode(path) + b"\0" + source).hexdigest()[:16]
     module = ModuleType(f"pegboard_commands_file_{path.stem}_{digest}")

@@ -50,11 +50,11 @@ class ProgramSettings:
         """The environment of the program; with it, Python without a script imports nothing from the call's folder."""
         if self.cwd is None and any(each.name in PYTHONS and each.script is None for each in interpreters(words)):
             more["PYTHONSAFEPATH"] = "1"
-        return {**_inherited(_INHERITED), **more, **self._own}
+        return {**_inherit(_INHERITED), **more, **self._own}
 
     @property
     def _own(self) -> dict[str, str]:
-        return {**_inherited(self.inherit), **self.env}
+        return {**_inherit(self.inherit), **self.env}
 
     def folder(self, of_call: str | None) -> str | None:
         """The folder that it runs in."""
@@ -88,7 +88,7 @@ def trace_variables(context: ToolContext) -> dict[str, str]:
     return {name.upper(): value for name, value in context.trace.items()}
 
 
-def _inherited(names: Iterable[str]) -> dict[str, str]:
+def _inherit(names: Iterable[str]) -> dict[str, str]:
     return {name: value for name in names if (value := os.environ.get(name)) is not None}
 
 

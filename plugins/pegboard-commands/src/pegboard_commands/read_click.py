@@ -168,7 +168,7 @@ def _option(param: Any, prefixes: Iterable[str]) -> Data:
         "multiple": bool(param.multiple),
         # A program asks for it on the terminal, which it doesn't have.
         "required": bool(param.required or (param.prompt and param.prompt_required)),
-        "schema": _described(param, schema),
+        "schema": _describe(param, schema),
     }
 
 
@@ -176,10 +176,10 @@ def _argument(param: Any) -> Data:
     schema = _values(param)
     if param.nargs == -1 and param.required:
         schema["minItems"] = 1
-    return {"kind": "argument", "nargs": param.nargs, "required": param.required, "schema": _described(param, schema)}
+    return {"kind": "argument", "nargs": param.nargs, "required": param.required, "schema": _describe(param, schema)}
 
 
-def _described(param: Any, schema: Data) -> Data:
+def _describe(param: Any, schema: Data) -> Data:
     """The schema with the help text, and with the default as far as JSON can say it."""
     if text := " ".join(filter(None, [_text(getattr(param, "help", None)), schema.get("description")])):
         schema["description"] = text
@@ -238,7 +238,7 @@ def _click_type(kind: Any) -> Data:
     if plain in ("integer", "number") and hasattr(kind, "min") and not kind.clamp:
         low = "exclusiveMinimum" if kind.min_open else "minimum"
         high = "exclusiveMaximum" if kind.max_open else "maximum"
-        return _ranged(plain, {low: kind.min, high: kind.max})
+        return _range_schema(plain, {low: kind.min, high: kind.max})
     return {"type": plain, "format": "uuid"} if name == "uuid" else {"type": plain}
 
 
@@ -262,7 +262,7 @@ def _typer_type(annotation: Any, info: Any) -> Data:
         schema["type"] = "boolean"
     elif issubclass(annotation, int | float):
         plain = "integer" if issubclass(annotation, int) else "number"
-        schema = _ranged(plain, {} if info.clamp else {"minimum": info.min, "maximum": info.max})
+        schema = _range_schema(plain, {} if info.clamp else {"minimum": info.min, "maximum": info.max})
     elif annotation is datetime:
         schema = _times(info.formats or ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"))
     elif annotation is UUID:
@@ -270,7 +270,7 @@ def _typer_type(annotation: Any, info: Any) -> Data:
     return schema
 
 
-def _ranged(kind: str, bounds: Mapping[str, Any]) -> Data:
+def _range_schema(kind: str, bounds: Mapping[str, Any]) -> Data:
     return {"type": kind, **{key: bound for key, bound in bounds.items() if bound is not None}}
 
 

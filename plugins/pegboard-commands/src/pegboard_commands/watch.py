@@ -35,11 +35,11 @@ def watch_command(options: Options) -> int:
     broken file is reported with its line; its tools are added once it is fixed.
     """
     session = open_session(options)
-    session.run(lambda: _watched(session))
+    session.run(lambda: _watch(session))
     return 0
 
 
-async def _watched(session: Session) -> None:
+async def _watch(session: Session) -> None:
     changed, loop, ends = asyncio.Event(), asyncio.get_running_loop(), False
 
     def end() -> None:

@@ -120,7 +120,7 @@ class ArgumentPieces:
             steps = _steps(path)
             holder: Any = self._value
             for step, after in pairwise(steps):
-                holder = _opened(holder, step, [] if isinstance(after, int) else {})
+                holder = _open(holder, step, [] if isinstance(after, int) else {})
             _set(holder, steps[-1], value)
         except _MisplacedError:
             self.fault = f"{path[:100]!r} is not a valid path"
@@ -148,7 +148,7 @@ def _steps(path: str) -> list[str | int]:
     return steps
 
 
-def _opened(holder: Any, step: str | int, new: Any) -> Any:
+def _open(holder: Any, step: str | int, new: Any) -> Any:
     """The container for the next step, added if it is missing."""
     if _is_there(holder, step) and (isinstance(step, int) or step in holder):
         return holder[step]
@@ -230,7 +230,7 @@ class AnswerParts:
     def add(self, part: JsonMapping) -> list[Delta]:
         """Adds one part; returns its deltas."""
         if isinstance(part.get("functionCall"), Mapping):
-            return self._called(part)
+            return self._read_call(part)
         if isinstance(part.get("text"), str):
             return self._text(text_in(part, "text"), part)
         if not self._has_room():
@@ -270,7 +270,7 @@ class AnswerParts:
             metadata = {FAMILY: {"thought": True}} if self._thinking else {}
             self._parts.append(_words(text, thinking=self._thinking, metadata=metadata))
 
-    def _called(self, part: JsonMapping) -> list[Delta]:
+    def _read_call(self, part: JsonMapping) -> list[Delta]:
         self._close_words()
         piece = object_in(part, "functionCall")
         name, given_id, args = text_in(piece, "name"), text_in(piece, "id"), piece.get("args")
@@ -404,14 +404,14 @@ def _cite(texts: list[_Words], segment: JsonMapping, named: Citation, raw: JsonM
     text = text_in(segment, "text")
     wanted = count_in(segment, "partIndex")
     for words in sorted(texts, key=lambda each: each.place != wanted) if len(texts) > 1 else texts:
-        found = _placed(words, start, end, text)
+        found = _character_range(words, start, end, text)
         if found is not None:
             words.citations.append(attrs.evolve(named, start=found[0], end=found[1], data={FAMILY: raw}))
             return
     texts[0].citations.append(attrs.evolve(named, data={FAMILY: raw}))
 
 
-def _placed(words: _Words, start: int, end: int, text: str) -> tuple[int, int] | None:
+def _character_range(words: _Words, start: int, end: int, text: str) -> tuple[int, int] | None:
     """Converts a range in bytes to characters; `None` if it is invalid, or has another text."""
     if not start < end <= words.length:
         return None

@@ -79,7 +79,7 @@ _VERTEX_IN: Final = ("GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI")
 """Environment variables that do the same."""
 
 
-def made_client(provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]) -> Client:
+def make_client(provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]) -> Client:
     """Makes a client, importing the SDK.
 
     Args:
@@ -198,7 +198,7 @@ class GoogleModel(ProviderModel):
     ) -> None:
         check_alone(client, {"api_key": api_key, "base_url": base_url, **options})
         super().__init__(model, exporter or (earlier_exporter() if DEFAULT_LIMITS.is_dated(model) else shared()))
-        self._client = client or made_client(self.provider, api_key, base_url, options)
+        self._client = client or make_client(self.provider, api_key, base_url, options)
         self._owned = client is None
 
     async def aclose(self) -> None:

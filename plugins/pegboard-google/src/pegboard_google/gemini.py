@@ -385,9 +385,9 @@ class Gemini(BaseExporter):
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of a request: `{"functionDeclarations": [...]}` for all functions, an entry for each native tool."""
-        return self._exported(specs, strict, mixes=self.limits.mixes)
+        return self._export(specs, strict, mixes=self.limits.mixes)
 
-    def _exported(self, specs: Sequence[ToolSpec], strict: bool | None, *, mixes: bool) -> ExportedTools:
+    def _export(self, specs: Sequence[ToolSpec], strict: bool | None, *, mixes: bool) -> ExportedTools:
         plain = self._entries.exported(specs, strict)
         functions = {entry["name"]: entry for entry in plain.entries if "name" in entry}
         kept = list(functions.values())[: self.limits.functions]
@@ -406,7 +406,7 @@ class Gemini(BaseExporter):
     def tools_of(self, request: ModelRequest) -> ExportedTools:
         """As `tools`, for the model of a request: before Gemini 3, functions leave no room for Google's tools."""
         mixes = self.limits.mixes and not self.limits.is_dated(request.model)
-        return self._exported([tool.spec for tool in request.offered], request.config.strict, mixes=mixes)
+        return self._export([tool.spec for tool in request.offered], request.config.strict, mixes=mixes)
 
     def request(self, request: ModelRequest) -> JsonObject:
         """The body of `models/MODEL:generateContent`, plus the model's name under `model`.
@@ -418,7 +418,7 @@ class Gemini(BaseExporter):
         """
         dated = self.limits.is_dated(request.model)
         exported = self.tools_of(request)
-        before, messages = _parted(request)
+        before, messages = _split(request)
         unvalidated = None if dated else self.limits.unvalidated
         contents = Conversation(self.limits, unvalidated).write(messages)
         if not contents:
@@ -511,7 +511,7 @@ class GeminiSchema(Gemini):
         return (Loss(spec.name, INPUT, "properties", what), *(loss for loss in schema.losses if loss.path != INPUT))
 
 
-def _parted(request: ModelRequest) -> tuple[str, tuple[Message, ...]]:
+def _split(request: ModelRequest) -> tuple[str, tuple[Message, ...]]:
     """The system prompt and the conversation; system messages at its beginning belong to the former.
 
     Gemini has no later system messages: these become the user's.

@@ -182,11 +182,11 @@ class Cache:
             return None
         is_old = time.time() - facts.get("time", 0) > _FAILURE_SECONDS
         has_failed = "failure" in facts or facts.get("problems")
-        return None if has_failed and (is_old or facts.get("installed") != _installed()) else facts
+        return None if has_failed and (is_old or facts.get("installed") != _digest_of_installed()) else facts
 
     def put(self, package: Package, settings: Settings, facts: JsonObject) -> JsonObject:
         """Stores what was found in a package."""
-        facts = {**facts, "time": time.time(), "installed": _installed()}
+        facts = {**facts, "time": time.time(), "installed": _digest_of_installed()}
         facts["identity"] = package.identity(specs_of(facts, settings))
         self._found[package.key] = facts
         return facts
@@ -248,7 +248,7 @@ def site_folders() -> list[str]:
     return [path for each in sys.path if each and (path := os.path.abspath(each)) and Path(path).is_dir()]  # noqa: PTH100  a text
 
 
-def _installed() -> str:
+def _digest_of_installed() -> str:
     """Digest of the installed distributions, by the names of their metadata."""
     names = [each.name for folder in site_folders() for each in sorted(Path(folder).glob("*-info"))]
     return digest_of(names)

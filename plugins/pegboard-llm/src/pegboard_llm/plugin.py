@@ -24,9 +24,9 @@ def pegboard_register_toolsets(register: Callable[[Any], None], settings: Mappin
         register: Registers a toolset.
         settings: `[plugins.llm]`: `toolboxes`, `trust` and `exclude`, lists of texts; `offer`, for llm.
     """
-    from pegboard_llm.toolset import configured
+    from pegboard_llm.toolset import toolset_from
 
-    register(configured(settings))
+    register(toolset_from(settings))
 
 
 @hookimpl

@@ -172,7 +172,7 @@ class LlmToolset(ToolsetBase):
         for package, facts in found:
             for each in facts.get("tools", ()):
                 name = each["name"]
-                offered = _prefixed(package, name) if len(owners[name]) > 1 else name
+                offered = _add_prefix(package, name) if len(owners[name]) > 1 else name
                 key = f"{offered} {facts['identity']}"
                 try:
                     self._tools[key] = before.get(key) or self._make(package, each, offered)
@@ -265,7 +265,7 @@ def _problems_of(facts: Mapping[str, Any]) -> list[str]:
     return [f"it can't be loaded: {failure}"] if failure is not None else list(facts.get("problems", ()))
 
 
-def _prefixed(package: Package, name: str) -> str:
+def _add_prefix(package: Package, name: str) -> str:
     return f"{normalised(package.label).replace('-', '_')}__{name}"
 
 
@@ -294,7 +294,7 @@ def llm_toolset(**settings: Any) -> LlmToolset:
     return LlmToolset(Settings.of(settings))
 
 
-def configured(settings: Mapping[str, Any]) -> ToolsetBase:
+def toolset_from(settings: Mapping[str, Any]) -> ToolsetBase:
     """The toolset of the plugin's settings; one that reports what is wrong with them."""
     try:
         return llm_toolset(**settings)

@@ -104,10 +104,10 @@ class Lane:
         if not inspect.isawaitable(value):
             return value
         self._runner = self._runner or asyncio.Runner()
-        return self._runner.run(_awaited(value))
+        return self._runner.run(_await(value))
 
 
-async def _awaited(value: Any) -> Any:
+async def _await(value: Any) -> Any:
     return await value
 
 
@@ -173,7 +173,7 @@ class Loaded:
                 if kind.prepare_async is not llm.Toolbox.prepare_async:
                     lane.wait(box.prepare_async())
                 for tool in box.tools():
-                    self.add(tool, _boxed_name(tool.name, name, kind.__name__), lane, spec)
+                    self.add(tool, _box_name(tool.name, name, kind.__name__), lane, spec)
             except BaseException as error:  # noqa: BLE001  likewise
                 self.problems.append(f"toolbox {spec or name}: {cause(error)}")
             finally:
@@ -201,7 +201,7 @@ class Loaded:
         return needy
 
 
-def _boxed_name(tool: str, box: str, kind: str) -> str:
+def _box_name(tool: str, box: str, kind: str) -> str:
     """The name of a toolbox's tool: llm's own, with a number for a second toolbox of the same class."""
     return tool if box == kind else f"{box}_{tool.removeprefix(f'{kind}_')}"
 

@@ -92,7 +92,7 @@ class Database:
             ToolError: The file is locked, damaged or can't be used, or the work was stopped; nothing was changed.
         """
         try:
-            with closing(self._connected()) as connection:
+            with closing(self._connect()) as connection:
                 if stop is not None:
                     connection.set_progress_handler(stop.is_set, _STEPS)
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -104,7 +104,7 @@ class Database:
         except (zlib.error, ValueError, TypeError) as error:  # a row's content is damaged
             raise self._fault(sqlite3.SQLITE_CORRUPT, error) from error
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.path.exists():
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))

@@ -74,7 +74,7 @@ class Blocks:
                 raise ToolError(f"Block {taken!r} already exists.", hint='Use operation "append" or "replace".')
             if len(own) >= MOST_BLOCKS:
                 raise ToolError(f"There are already {MOST_BLOCKS} blocks, the maximum.", hint="Archive one first.")
-            text = _bounded(name, content)
+            text = _check_length(name, content)
             connection.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", (_scope(user, agent), name, text, time.time()))
             return text
 
@@ -93,7 +93,7 @@ class Blocks:
         """
         with self.database.work(write=True) as connection:
             before = self._text(connection, user, agent, name)
-            text = _bounded(name, changed(before, name, content, old))
+            text = _check_length(name, change_text(before, name, content, old))
             where = (text, time.time(), _scope(user, agent), name)
             connection.execute("UPDATE blocks SET text = ?, time = ? WHERE scope = ? AND name = ?", where)
             return text
@@ -130,7 +130,7 @@ class Blocks:
         raise ToolError(f"There is no block {name[:80]!a}. {known}", hint="Create it first.")
 
 
-def changed(before: str, name: str, content: str, old: str | None) -> str:
+def change_text(before: str, name: str, content: str, old: str | None) -> str:
     """The text of a block with something appended (`old` is `None`) or replaced.
 
     Raises:
@@ -147,7 +147,7 @@ def changed(before: str, name: str, content: str, old: str | None) -> str:
     return before.replace(old, content)
 
 
-def _bounded(name: str, text: str) -> str:
+def _check_length(name: str, text: str) -> str:
     if len(text) > MOST_CHARACTERS:
         what = f"would have {len(text):,} characters; the maximum is {MOST_CHARACTERS:,}"
         raise ToolError(f"Block {name!r} {what}.", hint="Shorten the text, or archive blocks that you don't need.")

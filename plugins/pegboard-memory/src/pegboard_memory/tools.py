@@ -33,7 +33,7 @@ from pegboard.threads import run_in_thread
 from pegboard.tools import Content
 from pegboard_memory.artifacts import DirectoryArtifacts
 from pegboard_memory.database import Database
-from pegboard_memory.memory import MOST_CHARACTERS, Blocks, SqliteMemory, SqliteTexts, changed
+from pegboard_memory.memory import MOST_CHARACTERS, Blocks, SqliteMemory, SqliteTexts, change_text
 from pegboard_memory.router import Message, MessageRouter, OutboxRouter, TargetType
 
 Operation = Literal["create", "append", "replace", "archive"]
@@ -96,7 +96,7 @@ class MemoryTools:
         if operation == "archive":
             return Preview(f"Archive block {name!r}", before)
         try:
-            after = content if operation == "create" else changed(before, name, content, _old_of(operation, old))
+            after = content if operation == "create" else change_text(before, name, content, _old_of(operation, old))
         except ToolError as error:
             return Preview(f"This call would fail: {error.text}")
         lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="")

@@ -66,7 +66,7 @@ class OllamaModel(ProviderModel):
     ) -> None:
         super().__init__(model, exporter or shared())
         check_alone(client, {"api_key": api_key, "base_url": base_url, **options})
-        make = partial(_made, self.provider, api_key, base_url, options)
+        make = partial(_make, self.provider, api_key, base_url, options)
         self._clients: Clients[AsyncClient] = Clients.of(client, make, lambda made: made.close())
 
     async def aclose(self) -> None:
@@ -136,7 +136,7 @@ def _json(response: Any) -> Any:
         return None
 
 
-def _made(provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]) -> AsyncClient:
+def _make(provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]) -> AsyncClient:
     """Makes a client, importing the SDK."""
     from ollama import AsyncClient
 

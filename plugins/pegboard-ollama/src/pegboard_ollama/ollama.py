@@ -129,10 +129,10 @@ class OllamaReader(StreamReader):
         if text := self._text.add(message.get("content")):
             deltas.append(TextDelta(text))
         for call in objects_in(message, "tool_calls"):
-            deltas += self._called(call)
+            deltas += self._read_call(call)
         return deltas
 
-    def _called(self, raw: JsonMapping) -> list[Delta]:
+    def _read_call(self, raw: JsonMapping) -> list[Delta]:
         function = object_in(raw, "function")
         given: Any = {} if function.get("arguments") is None else function["arguments"]
         fed = self._calls.feed(place_in(function, "index"), text_in(raw, "id"), text_in(function, "name"), given)
@@ -327,7 +327,7 @@ class Ollama(BaseExporter):
         Raises:
             ExportError: There is nothing to send, or the tool choice can't be met.
         """
-        tools, order = self._offered(request)
+        tools, order = self._list_tools(request)
         system = "\n\n".join(text for text in (request.system, order) if text)
         first = [{"role": "system", "content": system}] if system else []
         messages = Conversation(self.images, written=first).write(request.messages)
@@ -348,7 +348,7 @@ class Ollama(BaseExporter):
         schema = None if request.offered else output_schema(request, OLLAMA)
         return None if schema is None else {"format": schema}
 
-    def _offered(self, request: ModelRequest) -> tuple[list[JsonObject], str]:
+    def _list_tools(self, request: ModelRequest) -> tuple[list[JsonObject], str]:
         """The tools, and the instruction to call them.
 
         Raises:

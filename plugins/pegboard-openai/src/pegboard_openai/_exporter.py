@@ -156,7 +156,7 @@ class _Listing:
         tools: list[JsonObject] = found["tools"]
         return tools
 
-    def listed(self, most: int, losses: Iterable[Loss]) -> ToolDefinitions:
+    def build(self, most: int, losses: Iterable[Loss]) -> ToolDefinitions:
         for name, namespace in self.namespaces.items():
             namespace["description"] = namespace["description"] or f"Tools of {name}."  # the provider wants one
         if self.deferred and not any(entry["type"] == SEARCH for entry in self.entries):
@@ -287,7 +287,7 @@ class OpenAIExporter(BaseExporter):
             listing.add(spec, self._entries.one(spec, strict))
         left_out = {spec.name for spec in listing.beyond}
         kept = [spec for spec in specs if spec.name not in left_out]
-        return listing.listed(most, self._entries.exported(kept, strict).losses)
+        return listing.build(most, self._entries.exported(kept, strict).losses)
 
     def request(self, request: ModelRequest) -> JsonObject:
         """The body, without `stream`.

@@ -214,15 +214,15 @@ def without_nulls(data: JsonMapping) -> JsonObject | None:
 def _without_nulls(item: JsonObject, nullable: frozenset[str] = frozenset()) -> JsonObject:
     """Nulls in the SDK's dump were never on the wire, except for required members."""
     return {
-        key: value if key in _OPAQUE else _cleared(value)
+        key: value if key in _OPAQUE else _clear(value)
         for key, value in item.items()
         if value is not None or key in nullable
     }
 
 
-def _cleared(value: Any) -> Any:
+def _clear(value: Any) -> Any:
     if isinstance(value, list):
-        return [_cleared(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_clear(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
     return _without_nulls(value) if isinstance(value, dict) else value  # pyright: ignore[reportUnknownArgumentType]
 
 
@@ -248,7 +248,7 @@ def _citation(annotation: JsonMapping, key: str) -> Citation:
     )
 
 
-def written_citations(citations: Iterable[Citation], key: str) -> list[JsonObject]:
+def write_citations(citations: Iterable[Citation], key: str) -> list[JsonObject]:
     """The provider's own annotations, unchanged; those of others are left out."""
     return [dict(annotation) for each in citations if (annotation := facts_of(each.data, key))]
 
@@ -406,6 +406,6 @@ def render_result(result: ToolResult, limits: Limits) -> list[Rendered]:
     return [Rendered("text", f"{ERROR}: {contents[0].value}"), *contents[1:]]
 
 
-def joined(contents: Iterable[Rendered]) -> str:
+def join_texts(contents: Iterable[Rendered]) -> str:
     """The texts of a result, joined."""
     return "\n".join(each.value for each in contents)

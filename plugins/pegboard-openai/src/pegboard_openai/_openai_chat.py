@@ -223,9 +223,9 @@ class ChatReader(StreamReader):
         self._annotate(message)
         self._hear(object_in(message, "audio"))
         for call in objects_in(message, "tool_calls"):
-            yield from self._called(call)
+            yield from self._read_call(call)
 
-    def _called(self, piece: JsonMapping) -> Iterable[Delta]:
+    def _read_call(self, piece: JsonMapping) -> Iterable[Delta]:
         custom = object_or_none(piece.get("custom"))
         function = object_in(piece, "function") if custom is None else custom
         index, text = place_in(piece, "index"), function.get("arguments" if custom is None else "input")

@@ -171,7 +171,7 @@ class Items:
         elif client is not None:
             yield self._client(item, client)
         else:
-            yield from self._hosted(item)
+            yield from self._provider_parts(item)
 
     def message(self, item: JsonMapping) -> Iterator[Part]:
         """Texts and refusals, each with the item's id."""
@@ -188,7 +188,7 @@ class Items:
         """The summary, or else the reasoning itself, with the whole item."""
         thoughts = objects_in(item, "summary") or objects_in(item, "content")
         text = "\n\n".join(filter(None, (text_in(each, "text") for each in thoughts)))
-        facts = dict(self._kept(item) or {})
+        facts = dict(self._keep(item) or {})
         facts.pop("type", None)
         if not self.whole and (facts.get("status") == "incomplete" or not text_in(facts, "encrypted_content")):
             facts = {}
@@ -215,13 +215,13 @@ class Items:
         return {"type": text_in(item, "type"), **(without_nulls(beside) or {})}
 
     def _client(self, item: JsonMapping, kind: ClientCall) -> CallPart:
-        facts = {"type": text_in(item, "type"), "item": self._kept(item) or {}}
+        facts = {"type": text_in(item, "type"), "item": self._keep(item) or {}}
         name = self.tool_of_type(kind.tools) or kind.tools[0]
         return CallPart(self.calls.call(name, kind.read(item), item.get("call_id"), facts))
 
-    def _hosted(self, item: JsonMapping) -> Iterator[Part]:
+    def _provider_parts(self, item: JsonMapping) -> Iterator[Part]:
         """Items of the provider's own tools, and unknown ones; a generated picture is also a media part."""
-        whole = self._kept(item)
+        whole = self._keep(item)
         if whole is None:
             return
         kind, item_id = text_in(item, "type"), text_in(item, "id")
@@ -232,7 +232,7 @@ class Items:
         if picture is not None:
             yield MediaPart(picture, {self.key: {OF_ITEM: item_id or kind}})
 
-    def _kept(self, item: JsonMapping) -> JsonObject | None:
+    def _keep(self, item: JsonMapping) -> JsonObject | None:
         whole = without_nulls(item)
         if whole is None:
             self.unread.append(text_in(item, "type"))
@@ -323,7 +323,7 @@ class ResponsesAnswers:
             complete=status == "completed",
             interrupted=status == "cancelled",
             grounding={"sources": found} if found else {},
-            custom_metadata=_noted(body, unread),
+            custom_metadata=_metadata(body, unread),
         )
 
     def _finish(self, body: JsonMapping, status: str, parts: tuple[Part, ...]) -> FinishReason:
@@ -336,7 +336,7 @@ class ResponsesAnswers:
         return "refusal" if refused else "stop"
 
 
-def _noted(body: JsonMapping, unread: list[str]) -> JsonObject:
+def _metadata(body: JsonMapping, unread: list[str]) -> JsonObject:
     noted: dict[str, Any] = {name: body[name] for name in _NOTED if known_text(body, name)}
     if reason := known_text(object_in(body, "incomplete_details"), "reason"):
         noted["incomplete"] = reason
@@ -408,7 +408,7 @@ class StreamedItems:
         """Starts an item; `None` if there is no room for it."""
         kind = text_in(item, "type")
         if kind not in CALLS:
-            return self._begun(event, StreamedItem(item)) if self.budget.take_item() else None
+            return self._register(event, StreamedItem(item)) if self.budget.take_item() else None
         facts = {**item, "arguments": item.get(CALLS[kind])}
         fed = self._feed(event, facts, kind, text_in(item, "call_id") or text_in(item, "id"))
         return None if fed is None else fed[0]
@@ -461,7 +461,7 @@ class StreamedItems:
             gathered = item.texts[member, place] = TextBuffer(self.budget)
         return gathered.add(piece)
 
-    def checked(self, whole: list[JsonMapping]) -> list[JsonMapping]:
+    def check(self, whole: list[JsonMapping]) -> list[JsonMapping]:
         """The items of the last event; the calls among them that contradict their pieces can't run."""
         streamed = [item.call for item in self.items if item.call is not None]
         by_id = {call.id: call for call in streamed}
@@ -490,11 +490,11 @@ class StreamedItems:
         known = self._of_call.get(fed[0].place)
         if known is None:
             facts = {name: fact for name, fact in item.items() if name != "arguments" and fact != ""}
-            known = self._begun(event, StreamedItem({"type": kind, **facts}, fed[0]))
+            known = self._register(event, StreamedItem({"type": kind, **facts}, fed[0]))
             self._of_call[fed[0].place] = known
         return known, fed[1]
 
-    def _begun(self, event: JsonMapping, item: StreamedItem) -> StreamedItem:
+    def _register(self, event: JsonMapping, item: StreamedItem) -> StreamedItem:
         self.items.append(item)
         self._at[place_in(event, "output_index")] = item
         for name in ("id", "call_id"):
@@ -557,7 +557,7 @@ class ResponsesReader(StreamReader):
             fed = self._items.call_piece(event, _CALL_PIECES[kind], event.get("delta"))
             return [] if fed is None else [fed[0].delta(fed[1])]
         if kind == "response.output_item.added":
-            return self._begun(event)
+            return self._begin(event)
         if kind == "response.output_item.done":
             self._items.end(event, object_in(event, "item"))
         elif kind in _CALL_ENDS:
@@ -565,7 +565,7 @@ class ResponsesReader(StreamReader):
             if fed is not None:
                 self._items.calls.finish(fed[0], event.get(CALLS[_CALL_ENDS[kind]]))
         elif kind == "response.output_text.annotation.added":
-            self._annotated(event)
+            self._annotate(event)
         else:
             self._of_whole(event, kind)
         return []
@@ -578,11 +578,11 @@ class ResponsesReader(StreamReader):
         piece = self._items.add(item, member, place, text_in(event, "delta"))
         return [delta(piece)] if piece else []
 
-    def _begun(self, event: JsonMapping) -> list[Delta]:
+    def _begin(self, event: JsonMapping) -> list[Delta]:
         item = self._items.begin(event, object_in(event, "item"))
         return [] if item is None or item.call is None else [item.call.delta(item.call.arguments)]
 
-    def _annotated(self, event: JsonMapping) -> None:
+    def _annotate(self, event: JsonMapping) -> None:
         item = self._items.of(event, "message")
         annotation = object_or_none(event.get("annotation"))
         if item is not None and annotation is not None and self.budget.take_item():
@@ -605,7 +605,7 @@ class ResponsesReader(StreamReader):
 
     def whole(self) -> ModelResponse:
         """What has come, as a complete answer; the last event may have all that was dropped for lack of room."""
-        whole = self._items.checked(objects_in(self._body, "output"))
+        whole = self._items.check(objects_in(self._body, "output"))
         gathered = [item.data() for item in self._items.items]
         output = whole if self.end.reached and len(whole) >= len(gathered) else gathered
         status = text_in(self._body, "status") if self.end.reached else "in_progress"

@@ -37,13 +37,13 @@ def model_error(error: Exception, provider: str) -> ModelError:
     from openai import APIConnectionError, APIError, APIStatusError
 
     if isinstance(error, APIStatusError):
-        return _answered(error, provider)
+        return _status_error(error, provider)
     if isinstance(error, APIError) and error.body is not None:
-        return _streamed(error, provider)
+        return _stream_error(error, provider)
     return unanswered(error, provider, APIConnectionError)
 
 
-def _answered(error: APIStatusError, provider: str) -> ModelError:
+def _status_error(error: APIStatusError, provider: str) -> ModelError:
     """The provider's own error. Some permanent ones, such as used-up credit, are a 429, too."""
     code = failure(error.body, provider).code
     return http_error(
@@ -57,7 +57,7 @@ def _answered(error: APIStatusError, provider: str) -> ModelError:
     )
 
 
-def _streamed(error: APIError, provider: str) -> ModelError:
+def _stream_error(error: APIError, provider: str) -> ModelError:
     """An error in a stream, which has no status: its code decides whether it is retryable."""
     made = failure(error.body, provider)
     made.code = made.code or type(error).__name__
@@ -91,10 +91,10 @@ def clients_of(
     """
     check_alone(client, options)
     given = {name: value for name, value in options.items() if value is not None}
-    return Clients.of(client, partial(_made, provider, given, key_in), lambda made: made.close())
+    return Clients.of(client, partial(_make, provider, given, key_in), lambda made: made.close())
 
 
-def _made(provider: str, given: Mapping[str, Any], key_in: str) -> AsyncOpenAI:
+def _make(provider: str, given: Mapping[str, Any], key_in: str) -> AsyncOpenAI:
     from openai import AsyncOpenAI, OpenAIError
 
     facts: dict[str, Any] = {"max_retries": 0, **given}

@@ -28,7 +28,7 @@ from pegboard_clients.wire import (
     without_empty,
 )
 from pegboard_openai._exporter import ANOTHERS, NOTHING, Conversation, Definition, OpenAIExporter, ToolDefinitions
-from pegboard_openai._openai import CHAT, FAMILY, Limits, Rendered, format_of, joined, render_content, render_parts
+from pegboard_openai._openai import CHAT, FAMILY, Limits, Rendered, format_of, join_texts, render_content, render_parts
 from pegboard_openai._openai_chat import EXTRA, ChatAnswers, ChatReader
 
 _KINDS: Final = {"image": "Picture", "file": "File"}
@@ -113,8 +113,8 @@ class _Conversation(Conversation):
     def answer(self, call_id: str, part: ResultPart, contents: list[Rendered]) -> None:
         """Writes the result of a call."""
         numbers: Counter[str] = Counter()
-        texts = [self._placed(each, numbers, call_id, part.name) for each in contents]
-        self.written.append({"role": "tool", "tool_call_id": call_id, "content": joined(texts)})
+        texts = [self._text_or_reference(each, numbers, call_id, part.name) for each in contents]
+        self.written.append({"role": "tool", "tool_call_id": call_id, "content": join_texts(texts)})
 
     def media(self, part: MediaPart) -> JsonObject:
         """A medium of the user's; its options are `detail` and `file_id`."""
@@ -134,7 +134,7 @@ class _Conversation(Conversation):
         detail = without_empty({"detail": known_text(options, "detail")})
         return {"type": "image_url", "image_url": {"url": content.value, **detail}}
 
-    def _placed(self, content: Rendered, numbers: Counter[str], call_id: str, name: str) -> Rendered:
+    def _text_or_reference(self, content: Rendered, numbers: Counter[str], call_id: str, name: str) -> Rendered:
         """A text, or a reference to other content, which is shown after the results."""
         if content.kind == "text":
             return content
@@ -156,7 +156,7 @@ _ELSEWHERE: Final = ("allowed_callers", "async", "defer_loading", "namespace", "
 """Options that only the responses API has, under a key that both exporters read."""
 
 
-def _left_out(spec: ToolSpec, name: str) -> Loss:
+def _loss_of(spec: ToolSpec, name: str) -> Loss:
     return Loss(spec.name, f"/providerOptions/{FAMILY}/{name}", name, "left out: only the responses API has it")
 
 
@@ -231,7 +231,7 @@ class OpenAIChat(OpenAIExporter):
             definition["format"] = {"type": "grammar", "grammar": spec.grammar.to_json()}
         options = passthrough(spec.provider_options, self.keys)
         elsewhere = [name for name in _ELSEWHERE if options.pop(name, None) is not None]
-        losses = (*written.losses, *(_left_out(spec, name) for name in elsewhere))
+        losses = (*written.losses, *(_loss_of(spec, name) for name in elsewhere))
         refused = any(loss.refused for loss in losses)
         return Entry(None if refused else {"type": kind, kind: {**definition, **options}}, losses)
 

@@ -45,10 +45,10 @@ from pegboard_openai._openai import (
     Limits,
     Rendered,
     format_of,
-    joined,
+    join_texts,
     render_content,
     render_parts,
-    written_citations,
+    write_citations,
 )
 from pegboard_openai._openai_responses import CLIENT_CALLS, OF_ITEM, ResponsesAnswers, ResponsesReader, ToolOfType
 
@@ -103,7 +103,7 @@ class AssistantItems:
     def _content(self, text: TextPart) -> JsonObject:
         if facts_of(text.provider_metadata, self.key).get("refusal") is True:
             return {"type": "refusal", "refusal": text.text}
-        return {"type": "output_text", "text": text.text, "annotations": written_citations(text.citations, self.key)}
+        return {"type": "output_text", "text": text.text, "annotations": write_citations(text.citations, self.key)}
 
     def _other(self, part: Part) -> Iterator[JsonObject]:
         if isinstance(part, ReasoningPart):
@@ -239,7 +239,7 @@ class _Conversation(Conversation):
         item = {
             "type": "custom_tool_call_output" if kind == "custom_tool_call" else "function_call_output",
             "call_id": call_id,
-            "output": joined(contents) if texts else [self.content(each) for each in contents],
+            "output": join_texts(contents) if texts else [self.content(each) for each in contents],
         }
         self.written.append({**item, **({"caller": facts["caller"]} if facts.get("caller") else {})})
 
@@ -264,7 +264,7 @@ class _Conversation(Conversation):
         return {"type": "input_text", "text": content.value}
 
 
-def _placed(spec: ToolSpec, entry: JsonObject, losses: tuple[Loss, ...], given: object) -> Entry:
+def _with_namespace(spec: ToolSpec, entry: JsonObject, losses: tuple[Loss, ...], given: object) -> Entry:
     facts = object_or_none(given) or {"name": given}
     name, description = known_text(facts, "name"), known_text(facts, "description")
     if name is None:
@@ -363,7 +363,7 @@ class OpenAIResponses(OpenAIExporter):
         elif spec.grammar is not None:
             entry["format"] = {"type": "grammar", **spec.grammar.to_json()}
         entry |= options
-        return Entry(entry, written.losses) if given is None else _placed(spec, entry, written.losses, given)
+        return Entry(entry, written.losses) if given is None else _with_namespace(spec, entry, written.losses, given)
 
 
 exporter: Final = cache(OpenAIResponses)

@@ -43,7 +43,7 @@ def pegboard_register_models(register: Callable[[str, Any], None], settings: Map
 
 
 def _of_server(name: str, server: Server) -> Callable[..., OpenAIChatModel]:
-    def made(model: str, **options: Any) -> OpenAIChatModel:
+    def make(model: str, **options: Any) -> OpenAIChatModel:
         from pegboard_openai.client import NO_KEY, OpenAIChatModel, server_exporter
 
         exporter = server_exporter(
@@ -53,4 +53,4 @@ def _of_server(name: str, server: Server) -> Callable[..., OpenAIChatModel]:
         facts: dict[str, Any] = {"base_url": server.base_url, "exporter": exporter, **key, **options}
         return OpenAIChatModel(model, **facts)
 
-    return made
+    return make

@@ -96,7 +96,7 @@ class Caller:
         limit = asyncio.timeout(self.options.timeout)
         try:
             async with limit, client:
-                chosen = self._chosen(operation, draft.url)
+                chosen = self._choose(operation, draft.url)
                 await self.authenticator.add(made, chosen, client)
                 answer = await self._send(client, draft, made)
         except TimeoutError:
@@ -104,13 +104,13 @@ class Caller:
                 raise
             return _late(operation, self.options.timeout)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            return _lost(operation, error, made.secrets)
+            return _no_answer(operation, error, made.secrets)
         if answer.status == 401:
             self.authenticator.forget(chosen)
         results = _Results(operation, answer, made.secrets, self.options.most_bytes, bool(chosen))
         return await run_in_thread(results.result)  # a large one takes long
 
-    def _chosen(self, operation: Operation, url: str) -> list[tuple[Scheme, tuple[str, ...]]]:
+    def _choose(self, operation: Operation, url: str) -> list[tuple[Scheme, tuple[str, ...]]]:
         """The schemes for a request.
 
         Raises:
@@ -141,7 +141,7 @@ class Caller:
             except ValueError:  # no address, which is shown as it is
                 target = location
             if _is_same_server(draft.url, target):
-                draft = _redirected(draft, target, response.status_code)
+                draft = _redirect(draft, target, response.status_code)
             elif draft.method in ("GET", "HEAD") and self._may_follow(target):
                 draft, credentials = Draft(draft.method, target), Credentials()
             else:
@@ -215,7 +215,7 @@ def _is_same_server(url: str, target: str) -> bool:
     return one == other or (one[1] == other[1] and (one[0], one[2], other[0], other[2]) == ("http", 80, "https", 443))
 
 
-def _redirected(draft: Draft, url: str, status: int) -> Draft:
+def _redirect(draft: Draft, url: str, status: int) -> Draft:
     """The request for a redirect on the same server, by RFC 9110, 15.4."""
     if draft.method in ("GET", "HEAD") or (status in (307, 308)):
         return evolve(draft, url=url)
@@ -233,7 +233,7 @@ def _late(operation: Operation, seconds: float) -> ToolResult:
     return ToolResult.error("timeout", f"{operation.name}: the server didn't answer within {seconds:g} s.{more}")
 
 
-def _lost(operation: Operation, error: Exception, secrets: Sequence[str]) -> ToolResult:
+def _no_answer(operation: Operation, error: Exception, secrets: Sequence[str]) -> ToolResult:
     """The result of a call without an answer, of which it may not be known whether it took effect.
 
     Raises:

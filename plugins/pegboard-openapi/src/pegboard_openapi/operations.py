@@ -245,7 +245,7 @@ class Reader:
         names: list[tuple[str, str]] = []
         for (name, unique), simple in zip(own, plain, strict=True):
             exact = self.prefix + unique == simple
-            names.append((simple if exact or users[simple.lower()] == 1 else self._digested(simple, unique), name))
+            names.append((simple if exact or users[simple.lower()] == 1 else self._digest_name(simple, unique), name))
         return names
 
     def _plain(self, name: str) -> str:
@@ -255,10 +255,10 @@ class Reader:
         simple = self.prefix + re.sub(r"[^A-Za-z0-9_-]+", "_", words).strip("_")
         if not re.match("[A-Za-z_]", simple):
             simple = f"_{simple}"
-        return simple if is_valid_name(simple) else self._digested(simple, name)
+        return simple if is_valid_name(simple) else self._digest_name(simple, name)
 
     @staticmethod
-    def _digested(simple: str, unique: str) -> str:
+    def _digest_name(simple: str, unique: str) -> str:
         digest = digest_of(unique).rpartition(":")[2][:_DIGEST]
         stem = f"_{simple}" if simple.lower().startswith("pegboard_") else simple
         return f"{stem[: _MOST_NAME - _DIGEST - 1]}_{digest}"

@@ -18,7 +18,7 @@ def pegboard_register_toolsets(register: Callable[[Any], None], settings: Mappin
             documents and tools (`"DOCUMENT:TOOL"`, with wildcards) whose annotations are trusted.
     """
     if settings:
-        from pegboard_openapi.settings import configured
+        from pegboard_openapi.settings import toolsets_from
 
-        for toolset in configured(settings):
+        for toolset in toolsets_from(settings):
             register(toolset)

@@ -90,14 +90,14 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _quoted(value: Any, *, reserved: bool = False) -> str:
+def _quote(value: Any, *, reserved: bool = False) -> str:
     return quote(text_of(value), safe=_UNRESERVED_TOO if reserved else "", errors="replace")
 
 
 def _in_path(parameter: Parameter, value: Any) -> str:
     name = quote(parameter.name, safe="")
     if parameter.media is not None:
-        text = _quoted(json.dumps(value, ensure_ascii=False))
+        text = _quote(json.dumps(value, ensure_ascii=False))
     else:
         begin, between = {"simple": ("", ","), "label": (".", "."), "matrix": (";", ";")}[parameter.style]
         if not parameter.explode and parameter.style != "simple":
@@ -119,21 +119,21 @@ def _is_many(value: Any) -> bool:
 def _items(value: Any, *, explode: bool, reserved: bool) -> list[str]:
     """The encoded items of a value: of an object, `name=value` each, or names and values in turn."""
     if is_object(value):
-        pairs = [(_quoted(key), _quoted(each, reserved=reserved)) for key, each in value.items() if each is not None]
+        pairs = [(_quote(key), _quote(each, reserved=reserved)) for key, each in value.items() if each is not None]
         return [f"{key}={each}" for key, each in pairs] if explode else [part for pair in pairs for part in pair]
-    return [_quoted(each, reserved=reserved) for each in (value if is_array(value) else (value,))]
+    return [_quote(each, reserved=reserved) for each in (value if is_array(value) else (value,))]
 
 
 def _in_query(parameter: Parameter, value: Any) -> list[str]:
     """The parts `name=value` of a query, or of a cookie header."""
     if parameter.place == "querystring":
         if parameter.media == "application/x-www-form-urlencoded" and is_object(value):
-            return [part for key, each in value.items() for part in _pairs(_quoted(key), each, "form")]
-        return [_quoted(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))]
+            return [part for key, each in value.items() for part in _pairs(_quote(key), each, "form")]
+        return [_quote(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))]
     if parameter.media is not None:
-        return [f"{_quoted(parameter.name)}={_quoted(json.dumps(value, ensure_ascii=False))}"]
+        return [f"{_quote(parameter.name)}={_quote(json.dumps(value, ensure_ascii=False))}"]
     return _pairs(
-        _quoted(parameter.name), value, parameter.style, explode=parameter.explode, reserved=parameter.reserved
+        _quote(parameter.name), value, parameter.style, explode=parameter.explode, reserved=parameter.reserved
     )
 
 
@@ -149,11 +149,11 @@ def _pairs(name: str, value: Any, style: str, *, explode: bool = True, reserved:
 def _deep(name: str, value: Any, *, reserved: bool) -> Iterator[str]:
     """`name[key]=value`; OpenAPI leaves open how lists are written: here with positions, `name[0]=value`."""
     if not _is_many(value):
-        yield f"{name}={_quoted(value, reserved=reserved)}"
+        yield f"{name}={_quote(value, reserved=reserved)}"
         return
     for key, each in value.items() if is_object(value) else enumerate(value):
         if each is not None:
-            yield from _deep(f"{name}%5B{_quoted(str(key))}%5D", each, reserved=reserved)
+            yield from _deep(f"{name}%5B{_quote(str(key))}%5D", each, reserved=reserved)
 
 
 def _in_header(parameter: Parameter, value: Any) -> str:
@@ -194,13 +194,13 @@ def _add_body(draft: Draft, body: Body, value: Any, files: Mapping[str, bytes]) 
 def _form_pairs(body: Body, key: str, value: Any) -> list[str]:
     if value is None:
         return []
-    rule, name = body.encoding.get(key, {}), _quoted(key)
+    rule, name = body.encoding.get(key, {}), _quote(key)
     if "style" in rule or "explode" in rule:
         style = str(rule.get("style", "form"))
         return _pairs(name, value, style, explode=rule.get("explode", style == "form"))
     if is_array(value):
-        return [f"{name}={_quoted(each)}" for each in value]
-    return [f"{name}={_quoted(value)}"]  # an object as JSON
+        return [f"{name}={_quote(each)}" for each in value]
+    return [f"{name}={_quote(value)}"]  # an object as JSON
 
 
 def _parts(body: Body, value: Any, files: Mapping[str, bytes]) -> Iterator[tuple[str, Any]]:

@@ -156,7 +156,7 @@ class _Conversion:
         if keyword in ONE and isinstance(rule, dict | bool):
             return self.convert(rule)
         if keyword in NAMED and is_object(rule):
-            return self._named(keyword, rule)
+            return self._by_name(keyword, rule)
         if keyword in SOME and is_array(rule):
             return [self.convert(part) for part in rule]
         return self._reference(rule) if keyword == "$ref" and isinstance(rule, str) else rule
@@ -165,7 +165,7 @@ class _Conversion:
     def _is_old(self) -> bool:
         return self.definitions.document.minor == 0
 
-    def _named(self, keyword: str, rule: JsonObject) -> JsonObject:
+    def _by_name(self, keyword: str, rule: JsonObject) -> JsonObject:
         """Schemas by name, without properties that only answers have."""
         return {
             name: self.convert(part) if isinstance(part, dict | bool) else part

@@ -25,7 +25,7 @@ _KEYS: Final = ("documents", "trust")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 
 
-def configured(settings: Mapping[str, Any]) -> list[ToolsetBase]:
+def toolsets_from(settings: Mapping[str, Any]) -> list[ToolsetBase]:
     """The toolsets of the documents in the settings; what is wrong with some is reported by one more."""
     faults: list[str] = []
     toolsets: list[ToolsetBase] = []

@@ -27,7 +27,7 @@ from pegboard.execution import CallerHost, ExecutionRequest, ExecutionResponse
 from pegboard.typing import JsonObject
 from pegboard_processes.caller import ParentCaller
 from pegboard_processes.rpc import Connection, MessageTooLongError, Shutdown
-from pegboard_processes.task import StaleCodeError, Task, unpacked
+from pegboard_processes.task import StaleCodeError, Task, unpack
 
 LIMITED: Final = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
 """The resource that a memory limit applies to.
@@ -108,7 +108,7 @@ class Server:
     def _tool(self, task: Task) -> Tool:
         payload = task.payload
         if payload.tool:
-            self._tools[payload.key] = unpacked(payload, self._refuse_reentry)
+            self._tools[payload.key] = unpack(payload, self._refuse_reentry)
         return self._tools[payload.key]
 
     def _refuse_reentry(self) -> NoReturn:
@@ -126,15 +126,15 @@ class Server:
             deadline=None if request.timeout is None else time.monotonic() + request.timeout,
         )
         try:
-            args, kwargs = task.bound(context)
-            with _traced(request.trace):
+            args, kwargs = task.bind(context)
+            with _trace(request.trace):
                 return ExecutionResponse.of_function(tool, context, args, kwargs, self._run_async), {}, None
         except Shutdown:
             raise
         except BaseException as error:  # noqa: BLE001  (a tool's SystemExit fails only its own call)
             extra: JsonObject = {"fatal": f"{error}"} if isinstance(error, FatalToolError) else {}
             extra["raised"] = caller.raised_by(error)
-            return _failed(request, tool, context, error), extra, error
+            return _failure(request, tool, context, error), extra, error
         finally:
             context.listener = None
 
@@ -182,7 +182,7 @@ class Server:
             self.connection.send({"response": ExecutionResponse.failed("invalid_output", text).to_json()})
 
 
-def _failed(request: ExecutionRequest, tool: Tool, context: ToolContext, error: BaseException) -> ExecutionResponse:
+def _failure(request: ExecutionRequest, tool: Tool, context: ToolContext, error: BaseException) -> ExecutionResponse:
     if isinstance(error, MemoryError) and request.memory_limit is not None:
         error.__traceback__ = None  # it may reference most of the memory
         mib = request.memory_limit / (1 << 20)
@@ -200,7 +200,7 @@ def _unloadable(request: ExecutionRequest, error: BaseException) -> ExecutionRes
 
 
 @contextmanager
-def _traced(trace: Mapping[str, str]) -> Generator[None, None, None]:
+def _trace(trace: Mapping[str, str]) -> Generator[None, None, None]:
     """Makes the span of the call the parent of the tool's own, if the call has one and OpenTelemetry is installed."""
     if not trace:
         yield

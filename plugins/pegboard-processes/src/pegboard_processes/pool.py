@@ -156,9 +156,9 @@ class ChildProcesses:
             ended = await self._run(session, child)
             if ended.ending is Ending.STALE and child.calls > 1:  # it may have imported an older version
                 await self._in_thread(child.end, self.grace)
-                child = await self._started()
+                child = await self._start()
                 ended = await self._run(session, child)
-            response = await self._settled(child, ended, request)
+            response = await self._finish(child, ended, request)
         except asyncio.CancelledError:
             await self._in_thread(child.end, self.grace)
             raise
@@ -180,12 +180,12 @@ class ChildProcesses:
             raise
         return await session.run(child)
 
-    async def _settled(self, child: ChildProcess, ended: Ended, request: ExecutionRequest) -> ExecutionResponse:
+    async def _finish(self, child: ChildProcess, ended: Ended, request: ExecutionRequest) -> ExecutionResponse:
         response = ended.response
         if response is None:
             has_time = ended.ending in (Ending.TIMED_OUT, Ending.NOT_IMPORTED, Ending.STOPPED)
             code = await self._in_thread(child.end, self.grace if has_time else 0.0)
-            return _unanswered(ended, request, code, child, self.import_timeout)
+            return _no_answer(ended, request, code, child, self.import_timeout)
         printed = child.printed
         if child.calls == self.calls or response.kind == "crashed":
             await self._in_thread(child.end, self.grace)
@@ -200,12 +200,12 @@ class ChildProcesses:
             with self._lock:
                 child = self._idle.pop() if self._idle else None
             if child is None:
-                return await self._started()
+                return await self._start()
             if child.is_idle:
                 return child
             await self._in_thread(child.end, 0.0)
 
-    async def _started(self) -> ChildProcess:
+    async def _start(self) -> ChildProcess:
         return await self._in_thread(ChildProcess.start, self.message_bytes)
 
     async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -270,7 +270,7 @@ class _Semaphore:
 _GUARD: Final = 'put the code that starts the program below `if __name__ == "__main__":`'
 
 
-def _unanswered(
+def _no_answer(
     ended: Ended, request: ExecutionRequest, code: int | None, child: ChildProcess, import_timeout: float
 ) -> ExecutionResponse:
     """The response for a call whose child did not answer.

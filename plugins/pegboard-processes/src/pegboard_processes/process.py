@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 from attrs import define, field
 
 from pegboard.programs import OutputBuffer, ProcessTree
-from pegboard_processes.rpc import PIECE, Frames, framed
+from pegboard_processes.rpc import PIECE, Frames, frame
 from pegboard_processes.task import Task
 
 MOST_PRINTED: Final = 8_192
@@ -128,7 +128,7 @@ class ChildProcess:
 
     def send(self, message: object) -> None:
         """Queues a message, which `flush` sends. Only messages to the child are pickled."""
-        self._outgoing += framed(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+        self._outgoing += frame(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
     def flush(self) -> bool:
         """Sends as much as possible without blocking; returns whether something is left."""

@@ -60,7 +60,7 @@ class MessageTooLongError(ValueError):
 # Frames --------------------------------------------------------------------------------------------------------------
 
 
-def framed(body: bytes) -> bytes:
+def frame(body: bytes) -> bytes:
     """A message with its length prepended (four bytes, big-endian)."""
     return _LENGTH.pack(len(body)) + body
 
@@ -150,7 +150,7 @@ class Connection:
         if len(body) > self.most:
             raise MessageTooLongError(len(body))
         with self._sending:
-            self.link.sendall(framed(body))
+            self.link.sendall(frame(body))
 
     def receive(self) -> Any:
         """Waits for the next message of the parent; `None` once it is gone."""

@@ -216,7 +216,7 @@ class Session:
             return
         try:
             for body in child.receive():
-                self._handle(child, _decoded(body))
+                self._handle(child, _decode(body))
         except (ProtocolError, ValueError) as error:
             self._end(Ended(Ending.GARBLED, reason=str(error)))
         if child.is_disconnected:
@@ -225,7 +225,7 @@ class Session:
     def _handle(self, child: ChildProcess, message: JsonObject) -> None:
         if "response" in message:
             child.read_output()
-            self._end(self._answered(message))
+            self._end(self._read_answer(message))
         elif "question" in message:
             self._handle_question(message)
         elif "event" in message:
@@ -244,7 +244,7 @@ class Session:
         else:
             raise ProtocolError("it sent an unknown message")
 
-    def _answered(self, message: JsonObject) -> Ended:
+    def _read_answer(self, message: JsonObject) -> Ended:
         fatal, number = message.get("fatal"), message.get("raised")
         response = ExecutionResponse.from_json(message["response"])
         raised = self._raised.get(number) if type(number) is int else None
@@ -288,7 +288,7 @@ class Session:
             self._flush()
 
 
-def _decoded(body: bytes) -> JsonObject:
+def _decode(body: bytes) -> JsonObject:
     """Parses a message of the child, which isn't trusted.
 
     Raises:

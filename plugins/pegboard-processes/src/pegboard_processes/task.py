@@ -103,7 +103,7 @@ class Task:
         """The task for a child that has the tool already."""
         return attrs.evolve(self, payload=ToolPayload(self.payload.key, (), (), b"", ""))
 
-    def bound(self, context: ToolContext) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    def bind(self, context: ToolContext) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """The `(args, kwargs)` of the call, with the context inserted; in the child."""
         args, kwargs = _loads(self.arguments)
         values = list(args)
@@ -159,11 +159,11 @@ def payload_of(tool: Tool) -> ToolPayload:
     """
     payload = _payloads.get(tool)
     if payload is None:
-        payload = _payloads[tool] = _packed(tool)
+        payload = _payloads[tool] = _pack(tool)
     return payload
 
 
-def _packed(tool: Tool) -> ToolPayload:
+def _pack(tool: Tool) -> ToolPayload:
     handler: Any = tool.handler
     writing = io.BytesIO()
     pickler = _Pickler(writing)
@@ -238,14 +238,14 @@ def _parts(code: CodeType | None) -> Iterator[bytes]:
     yield code.co_code
     yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
     for constant in code.co_consts:
-        yield from _parts(constant) if isinstance(constant, CodeType) else (_written(constant).encode(),)
+        yield from _parts(constant) if isinstance(constant, CodeType) else (_stable_text(constant).encode(),)
 
 
-def _written(constant: object) -> str:
+def _stable_text(constant: object) -> str:
     """A constant as text that is the same in every process, unlike the order of a set."""
     if not isinstance(constant, frozenset | tuple):
         return ascii(constant)
-    items = [_written(item) for item in cast("Iterable[object]", constant)]
+    items = [_stable_text(item) for item in cast("Iterable[object]", constant)]
     return f"set{sorted(items)}" if isinstance(constant, frozenset) else f"tuple{items}"
 
 
@@ -263,7 +263,7 @@ def check_reentry() -> None:
         _on_reentry()
 
 
-def unpacked(payload: ToolPayload, on_reentry: Callable[[], NoReturn] | None = None) -> Tool:
+def unpack(payload: ToolPayload, on_reentry: Callable[[], NoReturn] | None = None) -> Tool:
     """The tool of a payload, after importing its modules.
 
     Args:
@@ -311,11 +311,11 @@ def _provide(ref: ModuleRef) -> None:
     except ModuleNotFoundError as error:
         if ref.file is None or not ref.name.startswith(f"{error.name}"):
             raise
-        _loaded(ref.name, ref.file)
+        _load(ref.name, ref.file)
     else:
         file: str | None = getattr(module, "__file__", None)
         if file != ref.file and ref.file is not None:
-            _loaded(ref.name, ref.file)
+            _load(ref.name, ref.file)
 
 
 def _main(ref: ModuleRef) -> ModuleType:
@@ -323,10 +323,10 @@ def _main(ref: ModuleRef) -> ModuleType:
     if ref.imported_as is not None:
         return importlib.import_module(ref.imported_as)
     assert ref.file is not None
-    return _loaded(MAIN_AGAIN, ref.file)
+    return _load(MAIN_AGAIN, ref.file)
 
 
-def _loaded(name: str, file: str) -> ModuleType:
+def _load(name: str, file: str) -> ModuleType:
     """Loads a module from a file, regardless of `sys.path`."""
     spec = spec_from_file_location(name, Path(file).resolve())
     if spec is None or spec.loader is None:

@@ -94,15 +94,15 @@ class _Search:
         tools = [tool for tool in cast("Sequence[Tool]", context.offered) if tool.offered]
         specs = [tool.spec for tool in tools if tool.spec.deferred or tool.name in known]
         query, limit = arguments["query"], int(arguments.get("limit", self._limit))  # 3.0 is an integer, too
-        found = await run_in_thread(self._found, specs, query, limit)
+        found = await run_in_thread(self._find, specs, query, limit)
         _remember(context, [each.name for each in found])
         return ToolResult(
-            _found_text(query, found),  # pyright: ignore[reportArgumentType]  converted
+            _text_of(query, found),  # pyright: ignore[reportArgumentType]  converted
             title=f"Tools for {query:.60}",
             metadata={"found": [each.name for each in found]},
         )
 
-    def _found(self, specs: Sequence[ToolSpec], query: str, limit: int) -> tuple[Found, ...]:
+    def _find(self, specs: Sequence[ToolSpec], query: str, limit: int) -> tuple[Found, ...]:
         if self._index is None:
             self._index = ToolIndex()
         return self._index.search_among(specs, query, limit=limit)
@@ -116,7 +116,7 @@ def _remember(context: ToolContext, added: Sequence[str]) -> None:
     """
     if not added:
         return
-    earlier = _found_earlier(context.request)
+    earlier = _names_found_before(context.request)
     known = (*found_names(context.state), *earlier, *added)
     earlier += added
     del earlier[:-_MOST_FOUND]
@@ -128,7 +128,7 @@ _earlier_names: Final[dict[int, tuple[weakref.ref[ReadonlyContext], list[str]]]]
 _earlier_lock: Final = threading.Lock()
 
 
-def _found_earlier(request: ReadonlyContext) -> list[str]:
+def _names_found_before(request: ReadonlyContext) -> list[str]:
     """Mutable list of the names found by earlier calls of one answer; cached as long as the request's context lives."""
     if request == ReadonlyContext():
         return []
@@ -180,12 +180,12 @@ class _Deferring:
         self._made: weakref.WeakKeyDictionary[Tool, dict[bool, Tool]] = weakref.WeakKeyDictionary()
 
     async def __call__(self, context: ReadonlyContext, tools: Sequence[Tool]) -> Sequence[Tool]:
-        asked = (self._listed, context, tools)
-        listed = await run_in_thread(*asked) if self._may_block else self._listed(context, tools)
+        asked = (self._visible_tools, context, tools)
+        listed = await run_in_thread(*asked) if self._may_block else self._visible_tools(context, tools)
         changed = [self._with_deferred(tool, deferred=tool not in listed) for tool in tools]
         return changed if len(listed) == len(tools) else (self._search, *changed)
 
-    def _listed(self, context: ReadonlyContext, tools: Sequence[Tool]) -> set[Tool]:
+    def _visible_tools(self, context: ReadonlyContext, tools: Sequence[Tool]) -> set[Tool]:
         """The tools that aren't deferred, those that only process requests included, as no search finds them."""
         return {tool for tool in tools if not tool.offered or self._is_always(tool, context)}
 
@@ -214,7 +214,7 @@ def _predicate(always: Always) -> Callable[[Tool, ReadonlyContext], bool]:
     return lambda tool, _: tool.name in names
 
 
-def _found_text(query: str, found: Sequence[Found]) -> str:
+def _text_of(query: str, found: Sequence[Found]) -> str:
     query = _cut(query, _MOST_WORD)
     if not found:
         return f"No tool matches {query!r}. Try other words: what the tool does, or what it works on."

@@ -30,9 +30,9 @@ class Plugin:
     @hookimpl
     def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
         """Registers `shell` and the tools for its sessions."""
-        from pegboard_shell.tools import made_by
+        from pegboard_shell.tools import make_tools
 
-        for tool in made_by(self.tools):
+        for tool in make_tools(self.tools):
             register(tool)
 
     @hookimpl

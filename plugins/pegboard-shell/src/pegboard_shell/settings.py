@@ -163,7 +163,7 @@ def open_folder(settings: Settings, work_dir: str | None, folder: str) -> Folder
             raise ToolError(
                 f"The folder {folder!r:.200} is behind a link.", hint=f"Use its real path: {str(inner)!r:.200}."
             )
-        opened = _opened_below(root, inner.parts)
+        opened = _open_below(root, inner.parts)
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         hint = "Run ls to see the folders. Leave out folder to use the working folder."
@@ -173,7 +173,7 @@ def open_folder(settings: Settings, work_dir: str | None, folder: str) -> Folder
     return Folder(str(root), str(path), entry, opened)
 
 
-def _opened_below(root: Path, parts: tuple[str, ...]) -> int:
+def _open_below(root: Path, parts: tuple[str, ...]) -> int:
     """Opens the folder part by part, never through a link, and returns its descriptor."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     opened = os.open(root, flags)

@@ -458,7 +458,7 @@ def _reason(failure: BaseException | None) -> str:
     return f"{text:.500}"
 
 
-def made_by(tools: ShellTools) -> Sequence[Tool]:
+def make_tools(tools: ShellTools) -> Sequence[Tool]:
     """The tools, with their annotations, permissions and limits."""
     common: dict[str, Any] = {"tags": ("shell",), "open_world": True, "result_limits": _LIMITS, "output_schema": None}
     runs: dict[str, Any] = {

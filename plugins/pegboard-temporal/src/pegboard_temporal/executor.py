@@ -107,7 +107,7 @@ class TemporalExecutor:
             request = sent.request
         except ValueError as error:
             return ExecutionResponse.failed("limit", f"{name} was not run: the call can't be sent: {error}. Send less.")
-        self._calls[token], link = _Sent(key, handle), self._opened()
+        self._calls[token], link = _Sent(key, handle), self._open()
         header = {"token": token, "queue": link.queue, "watched": call.is_watched}
         try:
             outcome = await link.run(partial(self._send, call, [header, request], key))
@@ -140,7 +140,7 @@ class TemporalExecutor:
                     return response
             return None
 
-        return await self._opened().run(find)
+        return await self._open().run(find)
 
     async def serve(self, worker: Worker) -> None:
         """Takes the calls of the worker's queue until it stops, and those that run have ended.
@@ -156,7 +156,7 @@ class TemporalExecutor:
         Raises:
             ConnectionError: The server can't be reached, or refuses.
         """
-        return await self._opened().run(partial(read_status, self.queue))
+        return await self._open().run(partial(read_status, self.queue))
 
     async def aclose(self) -> None:
         """Cancels the calls that run, and ends the connection."""
@@ -164,7 +164,7 @@ class TemporalExecutor:
         if link is not None:
             await asyncio.get_running_loop().run_in_executor(None, link.close)
 
-    def _opened(self) -> Link:
+    def _open(self) -> Link:
         if self._link is None or not self._link.is_open:
             self._link = Link(self.settings, self._answer)
         return self._link
@@ -201,7 +201,7 @@ class TemporalExecutor:
         for number in range(_MOST_UNRUN):  # one that no worker has run is kept; the next has another id
             activity_id, is_old = _id_of(key, number), False
             try:
-                handle = await _started(client, name, activity_id, options)
+                handle = await _start(client, name, activity_id, options)
             except ActivityAlreadyStartedError:
                 handle, is_old = client.get_activity_handle(activity_id, result_type=RawValue), True
             except RPCError as error:
@@ -212,7 +212,7 @@ class TemporalExecutor:
                 await _cancel(handle)
                 raise
             except RPCError as error:
-                return _lost(name, f"Temporal refuses to give its result ({error.status.name})")
+                return _loss(name, f"Temporal refuses to give its result ({error.status.name})")
             if not (is_old and self._is_unrun(outcome)):
                 return outcome
         return _not_run(name, f"{_MOST_UNRUN} runs of it have found no worker")
@@ -238,12 +238,12 @@ class TemporalExecutor:
                 lasted = monotonic() - began
                 away = lasted if lasted > _REACHED_SECONDS else away + lasted + 1
                 if away > self.settings.wait:
-                    return _lost(name, f"the Temporal server can't be reached for {away:.0f} s")
+                    return _loss(name, f"the Temporal server can't be reached for {away:.0f} s")
                 await asyncio.sleep(1)
             except ActivityFailureError as error:
                 return await self._failure(handle, name, error.cause, start)
             except ValueError as error:
-                return _lost(name, f"its result can't be read: {error}")
+                return _loss(name, f"its result can't be read: {error}")
 
     async def _failure(
         self, handle: ActivityHandle[RawValue], name: str, cause: object, start: str | None
@@ -251,11 +251,11 @@ class TemporalExecutor:
         if isinstance(cause, CancelledFailure):
             return ExecutionResponse.failed("aborted", f"{name} was cancelled.")
         if not isinstance(cause, TimeoutFailure):
-            return _lost(name, f"its activity was ended ({type(cause).__name__})")
+            return _loss(name, f"its activity was ended ({type(cause).__name__})")
         if cause.type is not TimeoutType.SCHEDULE_TO_START:
-            return _lost(name, "its worker has died, or can't reach Temporal")
+            return _loss(name, "its worker has died, or can't reach Temporal")
         if (await handle.describe()).attempt > 1:  # the limit applies to each attempt
-            return _lost(name, "its worker has died, and no other has taken it")
+            return _loss(name, "its worker has died, and no other has taken it")
         return _not_run(name, f"no worker has taken it within {self.settings.wait:g} s", start)
 
     def _start_of(self, call: ExecutorCall) -> str:
@@ -272,7 +272,7 @@ class TemporalExecutor:
             return False
 
 
-async def _started(client: Client, name: str, activity_id: str, options: Any) -> ActivityHandle[RawValue]:
+async def _start(client: Client, name: str, activity_id: str, options: Any) -> ActivityHandle[RawValue]:
     """Starts an activity; if this is cancelled, one that the server has got meanwhile is cancelled, too."""
     starting = asyncio.ensure_future(client.start_activity(name, id=activity_id, **options))
     try:
@@ -295,7 +295,7 @@ def _not_started(name: str, error: RPCError) -> ExecutionResponse:
     if error.status is RPCStatusCode.UNIMPLEMENTED:
         return _not_run(name, "this Temporal server has no standalone activities; they need server 1.31 or newer")
     if error.status in _AWAY:  # it may have got the request
-        return _lost(name, "the Temporal server can't be reached")
+        return _loss(name, "the Temporal server can't be reached")
     return _not_run(name, f"the Temporal server refuses it ({error.status.name})")
 
 
@@ -303,6 +303,6 @@ def _not_run(name: str, why: str, detail: str | None = None) -> ExecutionRespons
     return ExecutionResponse.failed("not_executed", f"{name} was not run: {why}. Continue without it.", detail=detail)
 
 
-def _lost(name: str, why: str) -> ExecutionResponse:
+def _loss(name: str, why: str) -> ExecutionResponse:
     text = f"It isn't known whether {name} has run: {why}. Its effects so far may remain."
     return ExecutionResponse.failed("unknown_outcome", text)

@@ -23,9 +23,9 @@ def pegboard_register_executors(register: Callable[[str, Any], None], settings: 
     """
     settings_from(settings)
 
-    def made(codec: Any = None, **own: Any) -> Any:
+    def make(codec: Any = None, **own: Any) -> Any:
         from pegboard_temporal.executor import TemporalExecutor
 
         return TemporalExecutor(settings_from({**settings, **own}), codec)
 
-    register("temporal", made)
+    register("temporal", make)

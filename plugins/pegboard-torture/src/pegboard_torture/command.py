@@ -59,7 +59,7 @@ def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
     config = merge_configuration(options)
     settings = {found.name: config.settings(found.name, found.distribution) for found in plugins}
     tried: list[Tried] = []
-    with Status() as status, _interrupted_by_sigterm():
+    with Status() as status, _interrupt_on_sigterm():
         for each in torture(plugins, settings, include_mutating=include_mutating, groups=groups):
             status.show(f"{each.plugin}: {each.group}, {each.fault}")
             tried.append(each)
@@ -78,7 +78,7 @@ def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
 
 
 @contextmanager
-def _interrupted_by_sigterm() -> Generator[None]:
+def _interrupt_on_sigterm() -> Generator[None]:
     """Handles SIGTERM like Ctrl-C, which also ends the child processes."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

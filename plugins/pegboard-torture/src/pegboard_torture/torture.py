@@ -181,12 +181,16 @@ def torture(
         )
         with closing(run_jobs(jobs, seconds)) as answers:
             for number, ((found, fault), done) in enumerate(zip(todo, answers, strict=True)):
-                calls, causes, not_called = done.answer or (0, [_died(Path(folder, str(number)), done.cause)], ())
+                calls, causes, not_called = done.answer or (
+                    0,
+                    [_death_cause(Path(folder, str(number)), done.cause)],
+                    (),
+                )
                 left = ["it leaves a process behind, which was ended"] if done.left else []
                 yield Tried(found.name, fault.group, fault.name, calls, (*causes, *left), tuple(not_called))
 
 
-def _died(folder: Path, cause: str | None) -> str:
+def _death_cause(folder: Path, cause: str | None) -> str:
     with suppress(OSError):
         return f"{cause} while these were called: {(folder / _CALLED).read_text()}"
     return f"{cause} while it was loaded"
@@ -223,19 +227,19 @@ class _Guard:
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-            self._written(arguments[0])
+            self._check_write(arguments[0])
         elif event in ("os.mkdir", "os.remove", "os.rmdir", "os.symlink", "os.truncate", "os.chmod"):
-            self._written(arguments[0 if event != "os.symlink" else 1])
+            self._check_write(arguments[0 if event != "os.symlink" else 1])
         elif event in ("os.rename", "os.link"):
             for path in arguments[event == "os.link" : 2]:  # a rename also removes its source
-                self._written(path)
+                self._check_write(path)
         elif event in ("socket.connect", "socket.sendto") and not isinstance(arguments[1], tuple):
             return  # a local socket
         elif event in ("socket.connect", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname"):
             self.network.append(f"{arguments[0] if 'get' in event else arguments[1]}")
             raise OSError(errno.ENETUNREACH, "the network is blocked")
 
-    def _written(self, path: str | bytes | int) -> None:
+    def _check_write(self, path: str | bytes | int) -> None:
         real = "" if isinstance(path, int) else os.fsdecode(os.path.realpath(path))
         if not real or real.startswith("/dev/"):
             return
@@ -278,7 +282,7 @@ class Trial:
         self.calls += len(tools)
         Path(self.guard.folder, _CALLED).write_text(", ".join(sorted({tool.name for tool in tools})))
 
-    def gathered(self) -> Any:
+    def load(self) -> Any:
         """Loads the plugin in this thread, and records its errors."""
         loaded = load_plugin(self.found.origin, self.found.load(), self.settings)
         for fault in loaded.faults:
@@ -391,7 +395,7 @@ def _with_text(value: Any, text: str) -> Iterator[Any]:
 @_fault("import")
 def _read_only_folder(trial: Trial) -> None:
     trial.guard.read_only = True
-    trial.gathered()
+    trial.load()
 
 
 @_fault("import")
@@ -402,7 +406,7 @@ def _hostile_environment(trial: Trial) -> None:
     os.environ.update(PATH="", LANG="none", LC_ALL="none", TZ="none", TERM="", COLUMNS="x", LINES="x", EDITOR="\n")
     os.environ.update(TMPDIR="/none", http_proxy="::", https_proxy="::", NO_PROXY="[", SSL_CERT_FILE="/none", USER="")
     os.environb[b"\xff\xfe"] = b"\xff" * 10_000
-    trial.gathered()
+    trial.load()
 
 
 @_fault("import")
@@ -414,7 +418,7 @@ def _side_effects(trial: Trial) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
         with watch_side_effects(notes):  # in the main thread, where it can set signal handlers
-            trial.gathered()
+            trial.load()
         sys.stdout.flush()
         file.seek(0)
         printed = file.read(_SHOWN)
@@ -440,7 +444,7 @@ async def _twice(trial: Trial) -> None:
 
 @_fault("registration")
 async def _two_registries(trial: Trial) -> None:
-    first, second = manifest_of(trial.gathered()), manifest_of(trial.gathered())
+    first, second = manifest_of(trial.load()), manifest_of(trial.load())
     for difference in second.differences(first):
         trial.broke(f"a second registry gets something else: {difference}")
     one, other = trial.registry(), trial.registry()
@@ -458,10 +462,10 @@ def _calls(
 ) -> None:
     """Registers a fault that only makes calls, with these options of `Trial.run`."""
 
-    async def tried(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    async def try_calls(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
         await trial.run(registry, calls(tools), **how)
 
-    FAULTS[name] = _Fault(group, name, tried, memory, calls=True)
+    FAULTS[name] = _Fault(group, name, try_calls, memory, calls=True)
 
 
 _calls("arguments", "allowed values", lambda tools: _few(tools, _MOST_VALUES))
@@ -502,7 +506,7 @@ _calls("arguments", "deep nesting", _deep)
 
 
 @_fault("cancellation", calls=True)
-async def _cancelled_at_moments(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+async def _cancel_at_moments(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
     for tool, known in tools:
         for passes in _PASSES:
             trial.begin([tool])
@@ -533,8 +537,8 @@ async def _same_calls_at_once(trial: Trial, registry: ToolRegistry, tools: _Tool
 
 
 @_fault("names")
-async def _renamed(trial: Trial) -> None:
-    names = {tool.name: f"renamed_{place}" for place, tool in enumerate(trial.gathered().tools)}
+async def _rename(trial: Trial) -> None:
+    names = {tool.name: f"renamed_{place}" for place, tool in enumerate(trial.load().tools)}
     registry = trial.registry(Config(rename={f"{trial.found.name}:{old}": new for old, new in names.items()}))
     await trial.run(registry, await trial.tools(registry))
 
@@ -568,7 +572,7 @@ async def _whole(trial: Trial, fault: _Fault) -> None:
         trial.broke(f"it writes outside of the temporary folder: {path}")
 
 
-def _tried(job: Mapping[str, Any]) -> Iterator[tuple[int, list[str], list[str]]]:
+def _try_fault(job: Mapping[str, Any]) -> Iterator[tuple[int, list[str], list[str]]]:
     guard = _Guard(os.path.realpath(os.environ["TMPDIR"]))
     trial = Trial(FoundPlugin(**job["found"]), job["settings"], guard, job["include_mutating"])
     sys.addaudithook(guard)
@@ -580,4 +584,4 @@ def _tried(job: Mapping[str, Any]) -> Iterator[tuple[int, list[str], list[str]]]
 
 
 if __name__ == "__main__":
-    answer_job(_tried)
+    answer_job(_try_fault)
