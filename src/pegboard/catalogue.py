@@ -163,6 +163,7 @@ class Catalogue:
     problems: tuple[Problem, ...] = ()
     published: Mapping[str, PublishedTools] = field(factory=dict[str, PublishedTools])
     required_check: str | None = None
+    _latest: list[Transforms] = field(factory=list["Transforms"], alias="latest", repr=False)  # of a registry, one
 
     @cached_property
     def ordered(self) -> tuple[Tool, ...]:
@@ -203,7 +204,9 @@ class Catalogue:
             return None
         from pegboard.toolsets.transforms import Transforms  # loads asyncio, which listing tools doesn't need
 
-        return Transforms(self.in_order("transforms"), self.ordered, self.alternates, self.conflicting)
+        parts = self.ordered, self.alternates, self.toolsets, self.conflicting
+        self._latest[:] = [Transforms(self.in_order("transforms"), *parts, *self._latest)]
+        return self._latest[0]
 
     @property
     def alternates(self) -> tuple[Tool, ...]:
@@ -340,8 +343,10 @@ class Catalogue:
         """The toolsets that a plugin has brought."""
         return tuple(each for each in self.toolsets if getattr(each, "origin", HOST).plugin == plugin)
 
-    def without_extra(self, kind: str, name: str) -> Catalogue:
-        """A catalogue without one extra."""
+    def without_extra(self, kind: str, name: str, thing: Any = None) -> Catalogue:
+        """A catalogue without one extra: only if it is that thing, where one is given."""
+        if thing is not None and thing is not self.extras.get(kind, {}).get(name):
+            return self
         rest = {key: value for key, value in self.extras.get(kind, {}).items() if key != name}
         owners = {key: value for key, value in self.owners.items() if key != f"{kind}:{name}"}
         return self.evolve(extras={**self.extras, kind: rest}, owners=owners)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
 from pegboard import lazy
 from pegboard.callbacks import Callback, accept_keywords, is_due
-from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, limit_of
+from pegboard.catalogue import CALLBACK_STAGES, EXTRAS, Catalogue, Handle, limit_of
 from pegboard.errors import (
     PluginError,
     RegistrationError,
@@ -63,6 +63,13 @@ def _make(source: Any) -> Any:
     return source() if is_factory(source) else source
 
 
+def _sources_of(catalogue: Catalogue, *, by_digest: bool) -> tuple[Any, ...]:
+    """What tools come from, to compare two catalogues; `by_digest`: only static tools, by what is declared."""
+    transforms = catalogue.extras.get("transforms")
+    tools = (*catalogue.ordered, *(catalogue.alternates if transforms else ()))  # transforms may make these available
+    return tuple(each.spec.digest for each in tools) if by_digest else (tools, catalogue.toolsets, transforms or None)
+
+
 class Contributions:
     """What hosts and plugins have registered in one registry: an immutable catalogue, which is replaced as a whole.
 
@@ -70,7 +77,7 @@ class Contributions:
     """
 
     def __init__(self) -> None:
-        self.catalogue = EMPTY
+        self.catalogue = Catalogue()
         self.manager: object = None  # the `PluginManager` that loads plugins into this registry
         self.config: object = None  # the `Config` that it was loaded with, if any
         self.executors: Mapping[str, ExecutorSetup] = {}  # those that the configuration has, by name
@@ -164,11 +171,7 @@ class Contributions:
                     from pegboard.toolsets.toolset import subscribe  # only for toolsets
 
                     subscribe(toolset, self.tools_changed)
-            transforms = before.extras.get("transforms"), now.extras.get("transforms")
-            is_new = not loads and (before.toolsets != now.toolsets or transforms[0] != transforms[1])
-            # Transforms may make available what others keep out.
-            held = [[tool.spec.digest for tool in each.alternates if any(transforms)] for each in (before, now)]
-            if self._subscribers and (is_new or before.digest != now.digest or held[0] != held[1]):
+            if self._subscribers and _sources_of(before, by_digest=loads) != _sources_of(now, by_digest=loads):
                 self.tools_changed()
 
     def unloaded(self, *hooks: str) -> list[Callable[[], None]]:
@@ -327,7 +330,7 @@ class Registrar:
             self.contributions.change(lambda catalogue: catalogue.with_extra(kind, name, thing, origin))
         except ValueError as error:
             raise RegistrationError(str(error)) from None
-        return Handle(lambda: self.contributions.change(lambda catalogue: catalogue.without_extra(kind, name)))
+        return Handle(lambda: self.contributions.change(lambda now: now.without_extra(kind, name, thing)))
 
     def add_callback(self, stage: str, function: Callable[..., Any], *, where: Where = None) -> Handle:
         """Adds a callback of the host, called after those of plugins and earlier ones.

@@ -189,7 +189,8 @@ class ToolRegistry(Registrar):
         predicate = None if where is None else catalogue.predicate(where)
         options: Any = {"where": predicate, "active": active, "order": order, "on_toolset_error": on_toolset_error}
         resolved = await self._resolved(asked, context, **options)
-        held_back = tuple((problem.tool, problem.cause) for problem in catalogue.problems if problem.tool)
+        missing = resolved.unsolved(problem for problem in catalogue.problems if problem.tool)
+        held_back = tuple((problem.tool or "", problem.cause) for problem in missing)
         return attrs.evolve(resolved, registry=self, held_back=held_back)
 
     async def process(self, request: ModelRequest, context: ReadonlyContext = EMPTY_CONTEXT) -> ModelRequest:

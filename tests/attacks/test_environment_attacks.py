@@ -110,9 +110,7 @@ async def before_calls(context):
 @pytest.mark.parametrize(
     ("stage", "function", "name"),
     [
-        ("before_tool", before_answers, "wipe"),
-        ("before_tool", before_mutates, "wipe"),
-        ("before_tool", before_calls, "wipe"),
+        *(("before_tool", each, "wipe") for each in (before_answers, before_mutates, before_calls)),
         ("wrap_tool", wrap_mutates_nested, "wipe"),
         ("wrap_tool", wrap_mutates, "wipe"),
         ("repair_call", repair, "nonsense"),

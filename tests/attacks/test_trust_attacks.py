@@ -205,12 +205,8 @@ FORBID = [Rule("wipe", "*", "deny", forbid=True)]
     ("context", "rules", "wanted"),
     [
         (ANN, (), "done"),
-        (BOB, (), "waits"),
-        (ReadonlyContext(user="ann", session="z"), (), "waits"),
-        (ReadonlyContext(), (), "waits"),
-        (ANN, FORBID, "refused"),
-        (ANN, [Rule("wipe", "*", "deny")], "refused"),
-        (ANN, [Rule("*", "*", "allow"), *FORBID], "refused"),
+        *((each, (), "waits") for each in (BOB, ReadonlyContext(user="ann", session="z"), ReadonlyContext())),
+        *((ANN, each, "refused") for each in (FORBID, [Rule("wipe", "*", "deny")], [Rule("*", "*", "allow"), *FORBID])),
     ],
 )
 async def test_a_suspended_turn_resumes_for_its_own_user_and_under_the_current_rules(context, rules, wanted):

@@ -127,9 +127,7 @@ async def wait(context: ToolContext) -> str:
         ("n", Reject()),
         ("no, use b.txt instead", Reject("use b.txt instead")),
         ("n because", Reject("because")),
-        ("", None),
-        ("yes please", None),
-        ("perhaps", None),
+        *((each, None) for each in ("", "yes please", "perhaps")),
     ],
 )
 def test_answers_are_parsed(line, answer):

@@ -156,9 +156,7 @@ def test_given_arguments_are_not_completed_again_except_arrays():
         ("dry:=t", ["dry:=true"]),
         ("tags=", ["tags=a", "tags=b"]),
         ("filter.op=", ["filter.op=eq"]),
-        ("path=", []),
-        ("any=", []),
-        ("unknown=", []),
+        *((each, []) for each in ("path=", "any=", "unknown=")),
     ],
 )
 def test_the_values_that_a_schema_names(incomplete, values):

@@ -477,11 +477,7 @@ def test_an_approved_call_stays_approved_when_it_runs_again():
 @pytest.mark.parametrize(
     ("permission", "patterns", "fault"),
     [
-        ("", ["a"], ValueError),
-        ("*", ["a"], ValueError),
-        ("ed?t", ["a"], ValueError),
-        ("edit\nasked because safe", ["a"], ValueError),
-        (" edit", ["a"], ValueError),
+        *((each, ["a"], ValueError) for each in ("", "*", "ed?t", "edit\nasked because safe", " edit")),
         (7, ["a"], TypeError),
         ("edit", [], ValueError),
         ("edit", [""], ValueError),

@@ -209,9 +209,7 @@ def test_blank_means_no_arguments(blank):
     [
         ('{"a": 1, "a": 2}', "duplicate key"),
         ('{"a": {"b": 1, "b": 1}}', "duplicate key"),
-        ('{"a": NaN}', "not JSON"),
-        ('{"a": Infinity}', "not JSON"),
-        ('{"a": -Infinity}', "not JSON"),
+        *((each, "not JSON") for each in ('{"a": NaN}', '{"a": Infinity}', '{"a": -Infinity}')),
         ('{"a": 1e400}', "must be a finite number"),
         ('{"a": [{"b": -1E+400}]}', "must be a finite number"),
         ('{"a": 1' + "0" * 400 + ".0}", "must be a finite number"),
@@ -220,14 +218,8 @@ def test_blank_means_no_arguments(blank):
         (r'{"a": "\ud800"}', "not JSON"),
         (r'{"a": "\udc00 later"}', "not JSON"),
         ('{"a": "\ud800"}', "lone surrogate"),
-        (b'{"a": "\xff"}', "not JSON"),
-        (b'{"a": "\xed\xa0\x80"}', "not JSON"),
-        ('{"a": 1', "not JSON"),
-        ('{"a": 1}}', "not JSON"),
-        ("{'a': 1}", "not JSON"),
-        ('{"a": 01}', "not JSON"),
-        ("\ufeff{}", "not JSON"),
-        ('{"a":' + "[" * 100_000, "not JSON"),
+        *((each, "not JSON") for each in (b'{"a": "\xff"}', b'{"a": "\xed\xa0\x80"}', '{"a": 1', '{"a": 1}}')),
+        *((each, "not JSON") for each in ("{'a': 1}", '{"a": 01}', "\ufeff{}", '{"a":' + "[" * 100_000)),
         ("[1]", "expected a JSON object, found an array"),
         ('"text"', 'expected a JSON object, found string "text"'),
         ("1", "expected a JSON object, found number 1"),
@@ -667,15 +659,9 @@ def test_anything_can_be_shown_and_is_complete_where_the_strict_parser_takes_it(
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("", {}),
-        ("{", {}),
-        ('{"pa', {}),
-        ('{"path"', {}),
-        ('{"path": ', {}),
+        *((each, {}) for each in ("", "{", '{"pa', '{"path"', '{"path": ')),
         ('{"path": "src/ma', {"path": "src/ma"}),
-        ('{"path": "a\\', {"path": "a"}),
-        ('{"path": "a\\u00e', {"path": "a"}),
-        ('{"path": "a\\ud83d\\ude', {"path": "a"}),
+        *((each, {"path": "a"}) for each in ('{"path": "a\\', '{"path": "a\\u00e', '{"path": "a\\ud83d\\ude')),
         (b'{"path": "a\xc3', {"path": "a"}),
         ('{"n": 12', {"n": 12}),
         ('{"n": 1.', {"n": 1}),
@@ -1052,9 +1038,7 @@ def converted(schema, value, **more):
         ({"enum": ["fast", "Exact"]}, "FAST", "fast"),
         ({"enum": ["fast"], "type": "string"}, "Fast", "fast"),
         ({"enum": [1, 2, "x"]}, "2", 2),
-        ({"const": 3}, "3", 3),
-        ({"allOf": [INTEGER, {"minimum": 1}]}, "3", 3),
-        ({"$ref": "#/$defs/count"}, "3", 3),
+        *((each, "3", 3) for each in ({"const": 3}, {"allOf": [INTEGER, {"minimum": 1}]}, {"$ref": "#/$defs/count"})),
         ({"anyOf": [{"$ref": "#/$defs/count"}, {"$ref": "#/$defs/count"}]}, "3", 3),
         ({"oneOf": [FLAG, INTEGER]}, "true", True),
         ({"anyOf": [INTEGER, NUMBER]}, "42", 42),
@@ -1075,28 +1059,12 @@ def test_what_is_converted(schema, value, becomes):
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
-        (INTEGER, "42.5"),
-        (INTEGER, "forty-two"),
-        (INTEGER, "0x10"),
-        (INTEGER, "1,000"),
-        (INTEGER, "007"),
-        (INTEGER, "+5"),
-        (INTEGER, "1" * 5000),
-        (INTEGER, 42.5),
-        (INTEGER, True),
-        (INTEGER, None),
-        (INTEGER, [42]),
-        (INTEGER, ""),
+        *((INTEGER, each) for each in ("42.5", "forty-two", "0x10", "1,000", "007", "+5", "1" * 5000, 42.5, True)),
+        *((INTEGER, each) for each in (None, [42], "")),
         (NUMBER, "NaN"),
         (NUMBER, "1e400"),
-        (FLAG, "True"),
-        (FLAG, "yes"),
-        (FLAG, 1),
-        (FLAG, 0),
-        (TEXT, 1.5),
-        (TEXT, True),
-        (TEXT, ["x"]),
-        (TEXT, {}),
+        *((FLAG, each) for each in ("True", "yes", 1, 0)),
+        *((TEXT, each) for each in (1.5, True, ["x"], {})),
         (TEXTS, "[1.5]"),
         (INTEGERS, ["5", "six"]),
         ({"type": "object"}, "{'b': 3}"),
@@ -1328,6 +1296,42 @@ def test_a_preparation_can_say_what_is_wrong(make, send):
     assert ": Give path or paths, not both. Correct them" in result.text
 
 
+def test_a_preparation_that_fails_leaves_the_arguments_as_they_were(make):
+    seen, registry = [], ToolRegistry()
+
+    def prepare_arguments(arguments):
+        arguments["path"]["name"] = arguments.pop("other")
+        raise ValueError
+
+    def on_error(arguments):
+        seen.append(arguments)
+
+    registry.register(make(never, prepare_arguments=prepare_arguments))
+    registry.add_callback("on_tool_error", on_error)
+    result = registry.call_sync("probe", '{"path": {"name": "a"}, "other": {}}')
+    assert (result.kind, seen) == ("invalid_arguments", [{"path": {"name": "a"}, "other": {}}])
+
+
+@pytest.mark.parametrize("arguments", [{"path": 1}, {"other": ""}], ids=["the preparation fails", "they are invalid"])
+def test_repaired_arguments_are_not_prepared_again(arguments):
+    show, seen = counting(check=lambda given: [] if given["paths"] else ["paths: it is empty"])
+    registry = ToolRegistry()
+    registry.register(show)
+    registry.add_callback("repair_call", lambda: {"paths": ["mended"]})
+    assert registry.call_sync("show", arguments).text == "mended"
+    assert seen == [arguments]
+
+
+def test_another_tool_that_a_repair_calls_prepares_its_arguments():
+    show, seen = counting()
+    other, of_other = counting(name="other")
+    registry = ToolRegistry()
+    registry.register(show, other)
+    registry.add_callback("repair_call", lambda: ToolCall("other", {"path": "a"}, "1"))
+    assert registry.call_sync("show", {"path": 1}).text == "a!"
+    assert (seen, of_other) == ([{"path": 1}], [{"path": "a"}])
+
+
 def test_a_preparation_that_takes_too_long_ends_the_call(make, send):
     is_over = threading.Event()
     tool = make(never, prepare_arguments=lambda arguments: arguments if is_over.wait(60) else {})
@@ -1365,6 +1369,28 @@ def test_a_reshaped_tool_prepares_by_its_own_names():
     registry.register(ToolsetFunction("own", lambda: [show]).reshaped({"show": Reshape(rename={"paths": "files"})}))
     assert registry.call_sync("show", {"files": ["a"], "path": "b"}).text == "a! b!"
     assert seen == [{"paths": ["a"], "path": "b"}]
+
+
+@pytest.mark.parametrize("name", ["paths", "path"])
+def test_a_reshaped_tool_prepares_no_argument_that_is_hidden_or_renamed(name):
+    seen = []
+
+    def prepare_arguments(arguments):
+        seen.append(arguments)
+        return arguments
+
+    @tool(prepare_arguments=prepare_arguments)
+    def show(path: str, paths: str = "") -> str:
+        """Shows paths."""
+        return path + paths
+
+    registry = ToolRegistry()
+    reshape = Reshape(hide={"paths": "!"}, rename={"path": "file"})
+    registry.register(ToolsetFunction("own", lambda: [show]).reshaped({"show": reshape}))
+    result = registry.call_sync("show", {"file": "a", name: "b"})
+    assert (result.kind, f"{name}: " in result.text, seen) == ("invalid_arguments", True, [])
+    assert registry.call_sync("show", {"file": "a"}).text == "a!"
+    assert seen == [{"path": "a"}]
 
 
 def test_arguments_are_prepared_before_an_executor_gets_them():

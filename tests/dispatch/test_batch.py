@@ -732,9 +732,7 @@ async def test_permissions_that_change_while_calls_are_prepared_hold_from_then_o
     ("options", "error"),
     [
         ({"time_out": 1}, TypeError),
-        ({"timeout": float("nan")}, ValueError),
-        ({"timeout": 0}, ValueError),
-        ({"timeout": "1"}, ValueError),
+        *((each, ValueError) for each in ({"timeout": float("nan")}, {"timeout": 0}, {"timeout": "1"})),
         ({"on_steering": "stop"}, ValueError),
     ],
 )

@@ -457,9 +457,7 @@ class Raising(list):
 @pytest.mark.parametrize(
     ("value", "kind", "items"),
     [
-        (iter("ba"), None, ["b", "a"]),
-        ({"b": 1, "a": 2}.keys(), None, ["b", "a"]),
-        ({1: "b", 2: "a"}.values(), None, ["b", "a"]),
+        *((each, None, ["b", "a"]) for each in (iter("ba"), {"b": 1, "a": 2}.keys(), {1: "b", 2: "a"}.values())),
         (itertools.repeat("a"), "limit", None),
     ],
     ids=["iterator", "keys", "values", "without end"],

@@ -68,9 +68,7 @@ async def exit_later(*_given, **_named):
         ("parse", fail_at_once),
         ("validate", exit_later),
         ("start", fail_at_once),
-        ("shape", exit_later),
-        ("on_error", exit_later),
-        ("after", exit_later),
+        *((each, exit_later) for each in ("shape", "on_error", "after")),
     ],
 )
 def test_any_exception_of_a_stage_gives_a_result_for_the_last_stages(make, prepare, monkeypatch, stage, function):

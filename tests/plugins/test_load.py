@@ -588,10 +588,7 @@ def pegboard_register_executors(register):
     ("has_manifest", "options"),
     [
         (False, {}),  # the cache has what it offers
-        (True, {}),
-        (True, {"live": True}),
-        (True, {"refresh": True}),
-        (True, {"settings": {"broken": {"a": 1}}}),
+        *((True, each) for each in ({}, {"live": True}, {"refresh": True}, {"settings": {"broken": {"a": 1}}})),
     ],
     ids=repr,
 )

@@ -654,9 +654,7 @@ class Plains(pydantic.BaseModel):
     [
         (Plain, {"size": 1, "other": 2}, True),
         (Forbidding, {"size": 1, "other": 2}, True),
-        (Ignoring, {"size": 1, "other": 2}, False),
-        (Allowing, {"size": 1, "other": 2}, False),
-        (IgnoringData, {"size": 1, "other": 2}, False),
+        *((each, {"size": 1, "other": 2}, False) for each in (Ignoring, Allowing, IgnoringData)),
         (Plains, {"parts": [{"size": 1, "other": 2}]}, False),
         (Plains, {"forbidding": [{"size": 1, "other": 2}]}, True),
         (Struct, {"size": 1, "other": 2}, False),

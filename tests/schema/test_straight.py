@@ -163,9 +163,7 @@ class NotedFactory:
 @pytest.mark.parametrize(
     ("annotation", "value"),
     [
-        (NotedByItsMetaclass, {"number": 3}),
-        (NotedWhenSet, {"number": 3}),
-        (NotedDefault, {"number": 3}),
+        *((each, {"number": 3}) for each in (NotedByItsMetaclass, NotedWhenSet, NotedDefault)),
         (NotedFactory, {"number": 1}),
         (list[NotedFactory], [{"number": 1}]),
         (Annotated[int, Predicate(note)], 3),

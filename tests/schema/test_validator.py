@@ -290,11 +290,7 @@ def deep(levels):
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        (True, "its root must be a JSON object"),
-        ([], "its root must be a JSON object"),
-        ("true", "its root must be a JSON object"),
-        ({}, "its root must be a JSON object"),
-        ({"type": ["object", "null"]}, "its root must be a JSON object"),
+        *((each, "its root must be a JSON object") for each in (True, [], "true", {}, {"type": ["object", "null"]})),
         ("{", "it isn't JSON"),
         ({**OBJECT, "default": float("nan")}, "it isn't JSON"),
         ({**OBJECT, "default": {1, 2}}, "it isn't JSON"),

@@ -40,10 +40,7 @@ def pieces(model):
 @pytest.mark.parametrize(
     ("step", "text"),
     [
-        ("Hello", "Hello"),
-        (ModelResponse("Hello"), "Hello"),
-        (Message.assistant("Hello"), "Hello"),
-        (TextPart("Hello"), "Hello"),
+        *((each, "Hello") for each in ("Hello", ModelResponse("Hello"), Message.assistant("Hello"), TextPart("Hello"))),
         (lambda request: request.messages[0].text + "!", "Hi!"),
     ],
 )

@@ -256,9 +256,7 @@ def test_an_error_without_a_kind_is_the_tools_failure():
     [
         (b"\xff\xd8\xff\xe0", "image/png", "image/jpeg"),
         (b"\xff\xd8\xff\xe0", "image/jpg", "image/jpeg"),
-        (b"\x89PNG", "IMAGE/PNG; charset=binary", "image/png"),
-        (b"\x89PNG", None, "image/png"),
-        (b"\x89PNG", "text/plain", "image/png"),
+        *((b"\x89PNG", each, "image/png") for each in ("IMAGE/PNG; charset=binary", None, "text/plain")),
         (b"no picture", "image/png", "application/octet-stream"),
         (b"no signature", "image/bmp", "image/bmp"),
         (b"<?xml version='1'?>\n<!-- a -->\n<svg>", "image/png", "image/svg+xml"),

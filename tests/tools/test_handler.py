@@ -225,9 +225,7 @@ def called(function, arguments, services=None):
         (Injected[Database] | None, Database),
         (Optional[Injected[Database]], Database),  # noqa: UP045  (the other way to write it)
         (Injected[Database | None], Database),
-        (Database, None),
-        (Annotated[Database, "injected"], None),
-        (Database | None, None),
+        *((each, None) for each in (Database, Annotated[Database, "injected"], Database | None)),
         (list[Injected[Database]], None),
     ],
 )

@@ -168,11 +168,7 @@ def function():
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        (Database, DATABASE),
-        (Database, CallableDatabase()),
-        (Database, Mock(spec=Database)),
-        (Database, "not an instance"),
-        (Database, None),
+        *((Database, each) for each in (DATABASE, CallableDatabase(), Mock(spec=Database), "not an instance", None)),
         (Clock, CallableClock()),
         (Repository[int], Repository()),
         (type, Database),

@@ -333,9 +333,7 @@ def test_text_and_content_have_no_structured_result(annotation):
 @pytest.mark.parametrize(
     ("annotation", "schema"),
     [
-        (Result, RESULT),
-        (Result | ToolResult, RESULT),
-        (Annotated[Result, 1], RESULT),
+        *((each, RESULT) for each in (Result, Result | ToolResult, Annotated[Result, 1])),
         (dict[str, int], '{"type":"object","additionalProperties":{"type":"integer"}}'),
         (dict, '{"type":"object","additionalProperties":true}'),
     ],
@@ -392,10 +390,8 @@ async def async_generator():
         (generator, Generator[str, None, int], CallableKind.GENERATOR, int),
         (generator, Generator[str, None, Any], CallableKind.GENERATOR, Any),
         (generator, Iterator[str], CallableKind.GENERATOR, list[str]),
-        (generator, Iterator[Any], CallableKind.GENERATOR, EMPTY),
-        (generator, Iterator[ImageContent], CallableKind.GENERATOR, EMPTY),
-        (generator, collections.abc.Iterator, CallableKind.GENERATOR, EMPTY),
-        (generator, EMPTY, CallableKind.GENERATOR, EMPTY),
+        *((generator, each, CallableKind.GENERATOR, EMPTY) for each in (Iterator[Any], Iterator[ImageContent])),
+        *((generator, each, CallableKind.GENERATOR, EMPTY) for each in (collections.abc.Iterator, EMPTY)),
         (async_generator, AsyncGenerator[int, None], CallableKind.ASYNC_GENERATOR, list[int]),
         (async_generator, EMPTY, CallableKind.ASYNC_GENERATOR, EMPTY),
     ],

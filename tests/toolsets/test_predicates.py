@@ -186,9 +186,7 @@ class Level(enum.IntEnum):
         (None, "null"),
         (3, "3"),
         (1.5, "1.5"),
-        ([1], None),
-        ({}, None),
-        (object(), None),
+        *((each, None) for each in ([1], {}, object())),
     ],
 )
 def test_a_scalar_of_the_state_is_compared_as_text(value, text):
@@ -342,10 +340,7 @@ def test_json_reads_back_to_an_equal_predicate(predicate):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (None, r"^\$: expected an object"),
-        ([], r"^\$: expected an object"),
-        ({}, r"^\$: expected an object"),
-        ({"is": "edit", "name": "a"}, r"^\$: expected an object"),
+        *((each, r"^\$: expected an object") for each in (None, [], {}, {"is": "edit", "name": "a"})),
         ({"nam": "a"}, r"^\$: unknown key 'nam'. Did you mean 'name'"),
         ({1: "a"}, r"^\$: unknown key '1'"),
         ({"and": []}, r"^\$.and: expected a list"),

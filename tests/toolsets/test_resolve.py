@@ -271,9 +271,7 @@ def test_a_found_tool_may_be_lazy():
         (["a", "b", "a"], ("a", "b")),
         (("a",), ("a",)),
         (["a", 1, None, ["b"], "c"], ("a", "c")),
-        ("abc", ()),
-        ({"a": 1}, ()),
-        (None, ()),
+        *((each, ()) for each in ("abc", {"a": 1}, None)),
         ([f"t{n}" for n in range(130)], tuple(f"t{n}" for n in range(2, 130))),
     ],
 )

@@ -53,13 +53,8 @@ def found(words: str, index: ToolIndex = INDEX, limit: int = 10) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "first"),
     [
-        ("sto", "store"),
-        ("STORING", "store"),
-        ("memory", "store"),
-        ("put away", "store"),
-        ("urls", "getURLs2"),
-        ("geturls", "getURLs2"),
-        ("pages", "getURLs2"),
+        *((each, "store") for each in ("sto", "STORING", "memory", "put away")),
+        *((each, "getURLs2") for each in ("urls", "geturls", "pages")),
         ("bucher", "buecher"),
         ("größe", "buecher"),
         ("天气", "tianqi"),

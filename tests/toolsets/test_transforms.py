@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 
+import attrs
 import pytest
 
 from pegboard import (
     Always,
+    Concurrency,
     Limits,
     Origin,
     Permissions,
     ReadonlyContext,
+    Reshape,
     StaticToolset,
     Tool,
     ToolAnnotations,
     ToolRegistry,
+    ToolsetBase,
     ToolSpec,
     hookimpl,
     register_plugin,
@@ -23,7 +29,7 @@ from pegboard import (
 )
 from pegboard.errors import RegistrationError, ToolsetError
 from pegboard.permissions import Rule
-from toolsets.samples import make_tool
+from toolsets.samples import make_tool, object_schema
 
 ANN = ReadonlyContext(user="ann", session="s1")
 
@@ -252,6 +258,15 @@ def test_subscribers_are_told_of_a_transform_that_comes_and_goes(registry):
     assert calls == [1, 1]
 
 
+async def test_a_handle_that_is_stale_leaves_the_transform_that_another_has_registered(registry):
+    stale = registry.add("transforms", "x", lambda tools: tools.prefixed("old"), origin=Origin("one"))
+    registry.contributions.change(lambda catalogue: catalogue.without_plugin("one"))
+    registry.add("transforms", "x", rename("search", "find"))
+    registry.register(search)
+    stale.dispose()
+    assert await names(registry) == ("find",)
+
+
 async def test_subscribers_are_told_of_a_tool_that_only_transforms_make_available(registry):
     registry.register(search)
     registry.add("transforms", "x", rename("search", "find", of="host"))
@@ -296,28 +311,92 @@ async def test_the_annotations_of_a_plugins_transform_only_tighten_and_the_hosts
     assert hints_of(await second.resolve()) == given
 
 
-async def test_a_plugins_transform_does_not_make_an_origin_trusted_or_drop_a_confirmation(registry):
-    registry.register(
-        make_tool("a", requires_confirmation=True, permission="shell"), origin=Origin("mcp", trusted=False)
-    )
+def changed(change):
+    """A transform that changes each tool by a function."""
+    return lambda tools: tools.prepared(lambda context, own: [change(each) for each in own])
 
-    def relax(context, tools):
-        return [each.with_spec(requires_confirmation=False, permission=None).evolve(origin=Origin()) for each in tools]
 
-    with_transform(registry, "relax", lambda tools: tools.with_annotations(ToolAnnotations()).prepared(relax))
+async def test_a_plugins_transform_keeps_what_rules_and_other_calls_go_by():
+    registry = ToolRegistry(permissions=Permissions([Rule("notes", "*", "ask"), Rule("write", "secret*", "deny")]))
+    facts = {"permission": "notes", "permission_arguments": {"path": "text"}, "requires_confirmation": True}
+    written = make_tool("write", input_schema=object_schema(path={"type": "string"}), **facts)
+    registry.register(written, origin=Origin("mcp", trusted=False))
+
+    def forget(each):
+        spec = each.spec.evolve(name="note", permission=None, permission_arguments={}, requires_confirmation=False)
+        return attrs.evolve(each, spec=spec, origin=Origin(), former_names=(), former_permissions=())
+
+    with_transform(registry, "forget", changed(forget))
     (offered,) = await registry.resolve()
+    assert (offered.name, offered.former_names) == ("note", ("write",))
     assert (offered.origin.plugin, offered.origin.trusted) == ("mcp", False)
-    assert (offered.spec.requires_confirmation, offered.spec.permission) == (True, "shell")
+    assert {name: getattr(offered.spec, name) for name in facts} == facts
+    assert (await registry.decide("note", {"path": "secret.txt"}, ANN)).action == "deny"
+    assert (await registry.decide("note", {"path": "list.txt"}, ANN)).action == "ask"
 
 
-async def test_a_plugins_transform_does_not_let_functions_of_the_arguments_weaken_a_tool(registry):
-    registry.register(make_tool("a", requires_confirmation=True, hints={"destructive": True}))
-    never = {"confirms": lambda arguments: False, "by_arguments": {"destructive": lambda arguments: False}}
-    with_transform(
-        registry, "relax", lambda tools: tools.prepared(lambda context, own: [each.evolve(**never) for each in own])
-    )
-    (offered,) = await registry.resolve()
-    assert (offered.confirms, offered.by_arguments) == (None, {})
+@pytest.mark.parametrize(("own", "given", "offered"), [("shared", "exclusive", "exclusive"), ("key", "shared", "key")])
+async def test_a_plugins_transform_lets_no_more_calls_run_at_once(registry, own, given, offered):
+    registry.register(make_tool("a", concurrency=Concurrency(own, ("path",) if own == "key" else ())))
+    with_transform(registry, "x", changed(lambda each: each.with_spec(concurrency=Concurrency(given))))
+    assert (await registry.resolve()).get("a").spec.concurrency.mode == offered
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "asks"),
+    [
+        (lambda arguments: arguments["n"] > 1, lambda arguments, context: context.user != "ann", [2]),
+        (lambda arguments: arguments["n"] > 1, lambda arguments: arguments["n"] < 1, [0, 2]),
+        (lambda arguments: arguments["n"] > 1, None, [2]),
+        (None, lambda arguments: arguments["n"] < 1, [0]),
+        (lambda arguments: False, lambda arguments: "unclear", [0, 1, 2]),
+        (True, lambda arguments: False, [0, 1, 2]),
+    ],
+    ids=["never", "others", "removed", "more", "unclear", "always"],
+)
+async def test_a_call_asks_if_its_tool_or_a_plugins_transform_says_so(registry, own, given, asks):
+    @tool(requires_confirmation=own or False)
+    def count(n: int) -> str:
+        """Counts."""
+        return str(n)
+
+    def replace(each):
+        return attrs.evolve(each, confirms=given, spec=each.spec.evolve(requires_confirmation=False))
+
+    registry.register(count)
+    with_transform(registry, "x", changed(replace))
+    decisions = {n: (await registry.decide("count", {"n": n}, ANN)).action for n in range(3)}
+    assert [n for n, action in decisions.items() if action == "ask"] == asks
+
+
+async def test_a_function_that_says_what_only_reads_is_not_replaced_by_a_laxer_one():
+    @tool(read_only=lambda arguments: not arguments["force"])
+    def show(*, force: bool) -> str:
+        """Shows."""
+        return "shown"
+
+    registry = ToolRegistry(permissions=Permissions(mode="plan"))
+    registry.register(show)
+    with_transform(registry, "x", changed(lambda each: each.evolve(by_arguments={"read_only": lambda arguments: True})))
+    decisions = [(await registry.decide("show", {"force": force}, ANN)).action for force in (False, True)]
+    assert decisions == ["allow", "deny"]
+
+
+async def test_the_functions_of_a_tool_that_a_plugin_reshapes_get_its_own_arguments(registry):
+    def check(arguments):
+        return [] if arguments["path"] != "bad" else ["path: is bad"]
+
+    @tool(requires_confirmation=lambda arguments: arguments["path"] == "a" and arguments["mode"] == "w", check=check)
+    def write(path: str, mode: str) -> str:
+        """Writes."""
+        return f"{path} {mode}"
+
+    registry.register(write)
+    reshape = Reshape(rename={"path": "file"}, hide={"mode": "w"})
+    with_transform(registry, "x", lambda tools: tools.reshaped({"write": reshape}))
+    assert (await registry.call("write", {"file": "b"}, ANN)).text == "b w"
+    assert (await registry.decide("write", {"file": "a"}, ANN)).action == "ask"
+    assert "file: is bad" in (await registry.call("write", {"file": "bad"}, ANN)).text
 
 
 async def test_a_hint_that_depends_on_the_arguments_stays_unless_a_plugin_makes_it_strict_for_all(registry):
@@ -350,6 +429,82 @@ async def test_a_tool_that_a_plugin_leaves_as_it_is_stays_compiled(registry):
     one, other = await registry.resolve(), await registry.resolve()
     assert one.get("search") is other.get("search")
     assert one.get("another") is other.get("another")
+
+
+# Once ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_resolutions_at_once_call_a_transform_once_for_each_source(registry):
+    calls, both = [], threading.Barrier(2)
+
+    def slow(tools):
+        calls.append(tools.name)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.2)  # as long as another call would take to begin
+        return tools
+
+    registry.register(search)
+    registry.add("transforms", "slow", slow)
+    first, second = await asyncio.gather(registry.resolve(ANN), registry.resolve(ANN))
+    assert (calls, first.names, second.names) == (["host"], ("search",), ("search",))
+
+
+async def test_a_change_of_the_catalogue_calls_a_transform_for_what_is_new_only(registry):
+    seen = []
+    registry.add("transforms", "look", lambda tools: seen.append(tools.name) or tools.prefixed("my"))
+    registry.register(search, StaticToolset("web", [make_tool("fetch")]))
+    before = await registry.resolve(ANN)
+    registry.register(StaticToolset("mail", [make_tool("send")]))
+    registry.add_callback("before_tool", lambda: None)
+    after = await registry.resolve(ANN)
+    assert (sorted(seen[:2]), seen[2:]) == (["host", "web"], ["mail"])
+    assert all(after.get(name) is before.get(name) for name in before.names)
+    registry.add("transforms", "more", lambda tools: tools)
+    await registry.resolve(ANN)
+    assert sorted(seen[3:]) == ["host", "mail", "web"]
+
+
+# Names that nothing has -----------------------------------------------------------------------------------------------
+
+
+async def test_a_name_that_no_source_has_is_noted_once(registry):
+    registry.register(search, StaticToolset("web", [make_tool("fetch")]))
+    registry.add("transforms", "x", lambda tools: tools.renamed({"serach": "find"}).described({"fetch": "Fetches."}))
+    (note,) = (await registry.resolve()).problems
+    assert note.note
+    assert "no tool is called 'serach', which was to be renamed. Did you mean 'search'?" in note.cause
+
+
+async def test_a_name_that_a_source_had_or_may_have_is_not_noted(registry):
+    class Sometimes(ToolsetBase):
+        name = "sometimes"
+
+        async def tools(self, context):
+            if context.user == "bob":
+                raise ValueError
+            return [make_tool("fetch")] if context.user == "ann" else []
+
+    registry.register(search, Sometimes())
+    registry.add("transforms", "x", rename("fetch", "get"))
+    assert [each.note for each in (await registry.resolve(ReadonlyContext(user="bob"))).problems] == [False]
+    assert (await registry.resolve(ANN)).problems == ()
+    assert (await registry.resolve(ReadonlyContext(user="eve"))).problems == ()
+    assert (await registry.resolve(toolsets=[])).problems == ()
+
+
+async def test_the_notes_of_a_toolset_itself_stay(registry):
+    registry.register(search, StaticToolset("web", [make_tool("fetch")]).renamed({"search": "find"}))
+    registry.add("transforms", "x", lambda tools: tools)
+    (note,) = (await registry.resolve()).problems
+    assert "no tool is called 'search', which was to be renamed" in note.cause
+
+
+async def test_a_tool_that_a_transform_makes_available_is_no_longer_explained_as_held_back(registry):
+    with_tools(registry, "one", make_tool("same"))
+    with_tools(registry, "two", make_tool("same"))
+    assert "is held back" in str((await registry.resolve(ANN)).explain("same"))
+    registry.add("transforms", "apart", rename("same", "other", of="two"))
+    assert "is held back" not in str((await registry.resolve(ANN)).explain("same"))
 
 
 # Failures -------------------------------------------------------------------------------------------------------------

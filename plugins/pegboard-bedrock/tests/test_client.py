@@ -203,10 +203,8 @@ ADDRESS = {"endpoint_url": "http://127.0.0.1"}
 @pytest.mark.parametrize(
     ("error", "retryable"),
     [
-        (ConnectTimeoutError(**ADDRESS), True),
-        (ReadTimeoutError(**ADDRESS), True),
-        (ProtocolError("cut"), True),
-        (ConnectionResetError("reset"), True),
+        *((each, True) for each in (ConnectTimeoutError(**ADDRESS), ReadTimeoutError(**ADDRESS))),
+        *((each, True) for each in (ProtocolError("cut"), ConnectionResetError("reset"))),
         (ParamValidationError(report="no"), False),
         (RecursionError(), False),
         (NoCredentialsError(), False),

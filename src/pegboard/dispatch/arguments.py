@@ -209,23 +209,25 @@ def _refuse(reason: str) -> NoReturn:
 
 
 async def prepare(state: CallState, tool: Tool, function: Preparer, arguments: JsonObject) -> JsonObject:
-    """What the tool's `prepare_arguments` makes of the parsed arguments. It may block, and so runs in a thread.
+    """What the tool's `prepare_arguments` makes of a copy of the parsed arguments. It may block: it runs in a thread.
 
     Raises:
         CallError: `invalid_arguments`, if it fails, or what it returns isn't a JSON object; `tool_failure`, if it takes
             too long.
     """
+    most_nodes = state.settings.limits.argument_nodes
+    state.mark_prepared()
     try:
-        given = await _call_author(state, partial(function, arguments), function)
-    except LimitExpiredError:
-        seconds = state.settings.limits.callback_timeout
-        text = f"{tool.name} was not run: preparing its arguments took longer than {seconds:g} s."
-        raise CallError("tool_failure", text) from None
+        given = await _call_author(
+            state, partial(function, _plain_object(arguments, most_nodes)), function, "preparing its arguments"
+        )
+    except CallError:
+        raise
     except (Exception, SystemExit) as error:
         reason = error.text if isinstance(error, ToolError) else "it can't read them."
         text = f"Invalid arguments for {tool.name}: {reason} Correct them and call the tool again."
         raise CallError("invalid_arguments", text, detail=detail_of(error)) from error
-    return _plain_object(given, state.settings.limits.argument_nodes)
+    return _plain_object(given, most_nodes)
 
 
 # Validate -------------------------------------------------------------------------------------------------------------
@@ -262,24 +264,21 @@ def _coerces(tool: Tool, limits: Limits) -> bool:
 
 
 async def _check(state: CallState, tool: Tool, check: Checker, arguments: Mapping[str, Any]) -> None:
-    try:
-        problems = await _call_author(state, partial(own_problems, check, arguments), check)
-    except LimitExpiredError:
-        seconds = state.settings.limits.callback_timeout
-        text = f"{tool.name} was not run: its check of the arguments took longer than {seconds:g} s."
-        raise CallError("tool_failure", text) from None
-    if problems:
+    ask = partial(own_problems, check, arguments)
+    if problems := await _call_author(state, ask, check, "its check of the arguments"):
         await refused(state, tool, problems)
 
 
-async def _call_author(state: CallState, ask: Callable[[], Any], asked: Callable[..., Any]) -> Any:
-    """Calls a function of the tool's author, in a thread and within the time limit of callbacks."""
+async def _call_author(state: CallState, ask: Callable[[], Any], asked: Callable[..., Any], what: str) -> Any:
+    """Calls a function of the tool's author, in a thread; raises `CallError` beyond the time limit of callbacks."""
     if not may_block(asked):
         return ask()
-    limits = state.settings.limits
-    return await within(
-        limits.callback_timeout, state.runtime.threads.run_for(state.call.name, ask), grace=limits.grace
-    )
+    limits, name = state.settings.limits, state.call.name
+    try:
+        return await within(limits.callback_timeout, state.runtime.threads.run_for(name, ask), grace=limits.grace)
+    except LimitExpiredError:
+        text = f"{name} was not run: {what} took longer than {limits.callback_timeout:g} s."
+        raise CallError("tool_failure", text) from None
 
 
 async def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> None:
@@ -292,8 +291,8 @@ async def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> No
     if write is None:
         raise arguments_error(tool, problems)
     try:
-        error = await _call_author(state, partial(arguments_error, tool, problems), write)
-    except LimitExpiredError:
+        error = await _call_author(state, partial(arguments_error, tool, problems), write, "wording the problems")
+    except CallError:
         error = arguments_error(tool.evolve(format_validation_error=None), problems)
     raise error
 

@@ -360,10 +360,11 @@ class CallState:
 
     def replace(self, call: ToolCall) -> None:
         """Replaces the call, such as by its repair."""
+        self.is_prepared = self.is_prepared and call.name == self.name  # another tool prepares what is its own
         self.made_call, self.name, self.raw, self.id, self.coercions = call, call.name, call.arguments, call.id, ()
 
     def mark_prepared(self) -> None:
-        """Records that the tool has prepared the arguments already, as those of a resumed or sent call."""
+        """Records that the tool has prepared the arguments, which it does once, before a call is kept or sent."""
         self.is_prepared = True
 
     def change(self, arguments: Mapping[str, Any]) -> None:

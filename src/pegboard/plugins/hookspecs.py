@@ -92,7 +92,7 @@ def pegboard_register_transforms(register: RegisterNamed, settings: Mapping[str,
     plugin, and those of the host. It gets the source as a toolset with the wrappers as methods, whose `name` is the
     toolset's, the plugin's or `"host"`, and returns a toolset, such as `tools.renamed({"push": "git_push"})` or what
     it got. Transforms are applied in the plugins' load order, and then the host's. A plugin's can't bring tools, and
-    can only make a tool's annotations stricter. The tools of a source whose transform fails aren't offered.
+    can only make a tool stricter. The tools of a source whose transform fails aren't offered.
 
     A plugin that implements it is imported to list tools.
 

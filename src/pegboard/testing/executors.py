@@ -343,6 +343,20 @@ class Bench:
         registry.add("executors", "checked", SimpleNamespace(**shared))
         return registry
 
+    async def begin(
+        self, name: str, file: str, registry: ToolRegistry | None = None, call_id: str = "", **more: Any
+    ) -> asyncio.Task[ToolResult]:
+        """Starts a call of a tool, and waits until the tool has written into the file."""
+        call = (registry or self.registry()).call(name, {"file": file, **more}, ANN, call_id=call_id)
+        task = asyncio.ensure_future(call)
+        await until(lambda: bool(effects_in(file)) or task.done())
+        return task
+
+    async def expect_to_add(self, what: str) -> None:
+        """Raises `AssertionError` if the executor doesn't run a simple call."""
+        result = await self.registry().call("check_add", {"a": 1, "b": 2})
+        expect(result.structured_content, {"result": 3}, what)
+
 
 def effects_in(file: str) -> list[str]:
     """The lines of a file."""

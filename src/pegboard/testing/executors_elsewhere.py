@@ -48,7 +48,7 @@ async def runs_in_another_process(bench: Bench) -> None:
 async def a_dying_worker_is_reported(bench: Bench) -> None:
     result = await bench.registry().call("check_crash", {}, ANN)
     expect_one_of(result.kind, ("crashed", "unknown_outcome"), "kind")
-    expect((await bench.registry().call("check_add", {"a": 1, "b": 2})).structured_content, _ADDED, "next call")
+    await bench.expect_to_add("the next call")
 
 
 @check("durable")
@@ -208,8 +208,7 @@ async def a_worker_that_stops_lets_its_calls_end(bench: Bench) -> None:
     queue, file, go = bench.queue(), bench.file(), bench.file()
     worker = _worker(queue)
     async with _serving(bench, worker):
-        call = asyncio.ensure_future(bench.registry(queue=queue).call("check_wait", {"file": file, "go": go}, ANN))
-        await until(lambda: bool(effects_in(file)) or call.done())
+        call = await bench.begin("check_wait", file, bench.registry(queue=queue), go=go)
         worker.stopping.set()
         note(go, "go")
         expect((await call).text, "waited", "the result of a call whose worker stops")
@@ -219,9 +218,7 @@ async def a_worker_that_stops_lets_its_calls_end(bench: Bench) -> None:
 async def status_lists_workers_and_their_calls(bench: Bench) -> None:
     queue, file, go = bench.queue(), bench.file(), bench.file()
     async with _serving(bench, _worker(queue, name="one", max_concurrency=3)):
-        registry = bench.registry(queue=queue)
-        call = asyncio.ensure_future(registry.call("check_wait", {"file": file, "go": go}, ANN, call_id="toolu_status"))
-        await until(lambda: bool(effects_in(file)) or call.done())
+        call = await bench.begin("check_wait", file, bench.registry(queue=queue), "toolu_status", go=go)
         found = [each for each in (await bench.executor.status()).workers if each.queue == queue]
         note(go, "go")
         await call
@@ -389,26 +386,19 @@ async def a_short_program_ends_cleanly(bench: Bench) -> None:
 @check("remote", "kill_worker", "start_worker")
 async def a_killed_worker_runs_no_call_twice(bench: Bench) -> None:
     file, go = bench.file(), bench.file()
-    call = asyncio.ensure_future(
-        bench.registry().call("check_wait", {"file": file, "go": go}, ANN, call_id="toolu_killed")
-    )
-    await until(lambda: bool(effects_in(file)) or call.done())
+    call = await bench.begin("check_wait", file, call_id="toolu_killed", go=go)
     await bench.engine.kill_worker()
     await bench.engine.start_worker()
     expect((await call).kind, "unknown_outcome", "kind")
     note(go, "go")
     expect(len(effects_in(file)), 1, "runs")
-    expect((await bench.registry().call("check_add", {"a": 1, "b": 2})).structured_content, _ADDED, "the next call")
+    await bench.expect_to_add("the next call")
 
 
 @check("durable", "kill_worker", "start_worker")
 async def a_killed_workers_idempotent_call_runs_again(bench: Bench) -> None:
     file, go = bench.file(), bench.file()
-    registry = bench.registry()
-    call = asyncio.ensure_future(
-        registry.call("check_wait_again", {"file": file, "go": go}, ANN, call_id="toolu_again")
-    )
-    await until(lambda: bool(effects_in(file)) or call.done())
+    call = await bench.begin("check_wait_again", file, call_id="toolu_again", go=go)
     await bench.engine.kill_worker()
     await bench.engine.start_worker()
     note(go, "go")
@@ -434,10 +424,7 @@ async def a_killed_callers_result_is_found_by_its_id(bench: Bench) -> None:
 @check("durable", "kill_server", "start_server")
 async def a_call_survives_its_server(bench: Bench) -> None:
     file, go = bench.file(), bench.file()
-    call = asyncio.ensure_future(
-        bench.registry().call("check_wait", {"file": file, "go": go}, ANN, call_id="toolu_server")
-    )
-    await until(lambda: bool(effects_in(file)) or call.done())
+    call = await bench.begin("check_wait", file, call_id="toolu_server", go=go)
     await bench.engine.kill_server()
     note(go, "go")
     await bench.engine.start_server()
@@ -490,26 +477,21 @@ async def there_is_nothing_to_attach_to_without_a_run(bench: Bench) -> None:
 @check("durable")
 async def another_process_attaches_while_the_call_runs(bench: Bench) -> None:
     file, go = bench.file(), bench.file()
-    first, keys = bench.registry(), list[str]()
-    kept = bench.executor
+    keys, kept = list[str](), bench.executor
 
     async def execute_tool(call: Any) -> ExecutionResponse:
         keys.append(call.request.key)
         return await kept.execute_tool(call)
 
     first = bench.registry(executor=SimpleNamespace(execute_tool=execute_tool))
-    call = asyncio.ensure_future(first.call("check_wait", {"file": file, "go": go}, ANN, call_id="toolu_attach"))
-    await until(lambda: bool(effects_in(file)) or call.done())
+    call = await bench.begin("check_wait", file, first, "toolu_attach", go=go)
     async with bench.start() as other:
         attached = asyncio.ensure_future(other.attach(keys[0]))
         await asyncio.wait([attached], timeout=0.2)
         note(go, "go")
         response = await attached
-    expect(
-        (response and response.output, (await call).text, len(effects_in(file))),
-        ("waited", "waited", 1),
-        "results, runs",
-    )
+    texts = [response and response.output, (await call).text]
+    expect((texts, len(effects_in(file))), (["waited", "waited"], 1), "results and runs")
 
 
 @check("durable", "serve")

@@ -268,6 +268,12 @@ class ResolvedTools:
         """Whether there is a tool of this name that this request doesn't offer."""
         return name not in self and name in self.considered
 
+    def unsolved(self, problems: Iterable[Problem]) -> list[Problem]:
+        """Problems of registration, without those of tools that are there after all: a transform has renamed one."""
+        tools = self.trace.tools if (problems := [*problems]) else ()
+        there = {(tool.origin.plugin, name) for tool in tools for name in (tool.spec.name, *tool.former_names)}
+        return [each for each in problems if (each.plugin, each.tool) not in there]
+
     def explain(self, name: str) -> Explanation:
         """Why the tool of this name is in or out, step by step."""
         trace = self.trace

@@ -595,7 +595,8 @@ class Step:
         self._mapper.trim(offer)
         lost = (Reason(self.word, "out", f"failed: {cause}", name) for name, cause in faults.items())
         dropped = (evolve(each, tool=self.rename(each.tool)) for each in offer.dropped)
-        known = (each.evolve(tool=self.rename(each.tool)) if each.tool else each for each in offer.problems)
+        of_tools = ((each, None if each.note else each.tool) for each in offer.problems)
+        known = (each.evolve(tool=self.rename(name)) if name else each for each, name in of_tools)
         own = first_problems(problems)
         return ToolsetResult(tools.values(), (*known, *self._notes(offer), *own), (*dropped, *lost))
 
@@ -604,11 +605,12 @@ class Step:
         unseen = self._unseen
         if not unseen or offer.has_failed:
             return
-        gone = (*offer.dropped, *offer.problems)
+        gone = (*offer.dropped, *(each for each in offer.problems if not each.note))
         known = {*(tool.spec.name for tool in offer), *(each.tool for each in gone if each.tool)}
         unseen -= known
-        for cause in unknown_names(sorted(unseen)[:MOST_PROBLEMS], known, f", which was to be {self.word}"):
-            yield Problem(cause, note=True)
+        names = sorted(unseen)[:MOST_PROBLEMS]
+        for name, cause in zip(names, unknown_names(names, known, f", which was to be {self.word}"), strict=True):
+            yield Problem(cause, name, note=True)
 
 
 class OwnedToolset(WrapperToolset):

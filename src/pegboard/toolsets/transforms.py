@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache, partial, reduce
+from functools import cached_property, reduce
 from typing import Any, ClassVar, Final, TypeAlias
 
 from pegboard.errors import RegistrationError, cause_of
 from pegboard.threads import run_in_thread
 from pegboard.tools.context import ReadonlyContext
+from pegboard.tools.handler import takes_context
 from pegboard.tools.spec import Origin, ToolAnnotations
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.toolset import Step, Toolset, ToolsetResult, WrapperToolset, ask_all
 from pegboard.toolsets.wrappers import ToolsetBase, wrap
+from pegboard.typing import JsonMapping, frozen
 
 ToolTransform: TypeAlias = Callable[[ToolsetBase], Toolset]
 """Transform of the tools of one source: gets it as a toolset with the wrappers as methods, and returns a toolset.
 
-It is plain, called once for each source, and only builds wrappers. The `name` of what it gets says which source it is:
-a toolset's own name, the name of the plugin for its static tools, or `"host"` for those of the host.
+It is plain, called once for each source and its tools, and only builds wrappers. The `name` of what it gets says which
+source it is: a toolset's own name, the name of the plugin for its static tools, or `"host"` for those of the host.
 """
 
 NamedTransform: TypeAlias = tuple[str, ToolTransform, Origin]  # with what registered it
@@ -35,15 +38,27 @@ class Transforms:
         transforms: In the order in which they are applied.
         static: The static tools.
         held: Static tools that others of their names keep out; of one plugin and name, the latest counts.
+        toolsets: The catalogue's.
         taken: Names that several plugins bring and none gets.
+        earlier: Those of an earlier catalogue: under the same transforms, a source that is the same stays transformed.
     """
 
-    def __init__(
-        self, transforms: Sequence[NamedTransform], static: Iterable[Tool], held: Iterable[Tool], taken: frozenset[str]
+    def __init__(  # noqa: PLR0913, PLR0917  the parts of a catalogue
+        self,
+        transforms: Sequence[NamedTransform],
+        static: Iterable[Tool],
+        held: Iterable[Tool],
+        toolsets: Iterable[Toolset],
+        taken: frozenset[str],
+        earlier: Transforms | None = None,
     ) -> None:
-        self.static: Final = [*_sources(static, are_held=False), *_sources(held, are_held=True)]
-        self._taken = taken
-        self._around = cache(partial(_transformed_by, transforms))
+        self.static: Final = (*_sources(static, are_held=False), *_sources(held, are_held=True))
+        self.transforms, self._taken = transforms, taken
+        known = earlier.around if earlier is not None and earlier.transforms == transforms else {}
+        self.around: dict[Any, WrapperToolset] = {}
+        for each in (*self.static, *toolsets):
+            self.around[each] = known.get(each) or _transform(each, transforms)
+        self._found = set[str | None]()  # names that some source lacked, and another had
 
     async def ask(
         self, toolsets: Sequence[WrapperToolset], context: ReadonlyContext, seconds: float
@@ -52,7 +67,8 @@ class Transforms:
 
         A source whose transform fails has no tools, and a problem. Static tools that aren't offered keep their names.
         """
-        offers = await ask_all([self._around(each) for each in (*self.static, *toolsets)], context, seconds)
+        around = [self.around.get(each) or _transform(each, self.transforms) for each in (*self.static, *toolsets)]
+        offers = self._with_notes_once(await ask_all(around, context, seconds))
         static = [*zip(self.static, offers, strict=False)]  # toolsets' offers follow
         before = Counter(name for source in self.static for name in source.by_name)
         now = Counter(name for source, offer in static for name in source.own_names(offer))
@@ -64,16 +80,35 @@ class Transforms:
                 taken |= {name: source.by_name[name] for name in names}
         return [*(source.without_held_back(offer, freed) for source, offer in static), *offers[len(static) :]], taken
 
+    def _with_notes_once(self, offers: list[ToolsetResult]) -> list[ToolsetResult]:
+        """The offers, with one note on a name that a transform has and no source: it looks in each of them."""
+        notes = [each for offer in offers for each in offer.problems if each.note and each.tool]
+        if not notes:
+            return offers
+        by_name = {each.tool: each for each in sorted(notes, key=lambda each: len(each.cause))}  # with a near miss last
+        known = {name for offer in offers for tool in offer for name in (tool.name, *tool.former_names)}
+        gone = (each for offer in offers for each in (*offer.dropped, *offer.problems) if each not in notes)
+        self._found |= by_name.keys() & {*known, *(each.tool for each in gone)}
+        is_complete = len(offers) >= len(self.around) and not any(offer.has_failed for offer in offers)
+        kept = [each for name, each in by_name.items() if is_complete and name not in self._found]
+        return [
+            ToolsetResult(each, (one for one in each.problems if one not in notes or one in kept), each.dropped)
+            for each in offers
+        ]
 
+
+@frozen
 class _StaticTools:
     """The static tools of one plugin, or of the host, as a toolset; either those registered, or those held back."""
 
     is_checked: ClassVar = True
+    name: str
+    own: tuple[Tool, ...]
+    are_held: bool
 
-    def __init__(self, name: str, tools: Mapping[str, Tool], *, are_held: bool) -> None:
-        self.name = name
-        self.by_name = tools
-        self.are_held = are_held
+    @cached_property
+    def by_name(self) -> Mapping[str, Tool]:
+        return {tool.name: tool for tool in self.own}
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:  # noqa: ARG002  the same for every context
         return ToolsetResult(self.by_name.values())
@@ -92,57 +127,63 @@ class _StaticTools:
 
 
 def _sources(tools: Iterable[Tool], *, are_held: bool) -> list[_StaticTools]:
-    of_owner: dict[str, dict[str, Tool]] = {}
+    of_owner: dict[str, list[Tool]] = {}
     for tool in tools:
-        of_owner.setdefault(tool.origin.plugin or "host", {})[tool.name] = tool
-    return [_StaticTools(owner, own, are_held=are_held) for owner, own in of_owner.items()]
+        of_owner.setdefault(tool.origin.plugin or "host", []).append(tool)
+    return [_StaticTools(owner, tuple(own), are_held) for owner, own in of_owner.items()]
 
 
-def _transformed_by(transforms: Sequence[NamedTransform], source: Any) -> WrapperToolset:
-    return reduce(_transformed, transforms, source)
+async def _keep_notes(offer: ToolsetResult, _context: ReadonlyContext) -> ToolsetResult:
+    """The offer of a source; its own notes aren't taken for a transform's, which has the name that is missing."""
+    problems = (each.evolve(tool=None) if each.note else each for each in offer.problems)
+    return ToolsetResult(offer, problems, offer.dropped)
 
 
-def _transformed(source: Any, transform: NamedTransform) -> WrapperToolset:
+def _transform(source: Any, transforms: Sequence[NamedTransform]) -> WrapperToolset:
+    return reduce(_transform_once, transforms, WrapperToolset(source, _keep_notes))
+
+
+def _transform_once(source: WrapperToolset, transform: NamedTransform) -> WrapperToolset:
     """A source with one more transform; a plugin's can't make a tool less strict, or bring another."""
     if transform[2].plugin is None:
         return _Transformed(source, transform)
     marked = WrapperToolset(source, Step("marked", lambda tool: tool.evolve(untransformed=tool)))
-    return WrapperToolset(_Transformed(marked, transform), Step("transformed", _tightened))
+    return WrapperToolset(_Transformed(marked, transform), Step("transformed", _tighten))
 
 
 class _Transformed(WrapperToolset):
-    """Wrapper that a transform makes of a toolset, at the first query."""
+    """Wrapper that a transform makes of a toolset, once, at the first query."""
 
     def __init__(self, inner: Toolset, transform: NamedTransform) -> None:
         super().__init__(inner)
         self._by = transform
         self._made: WrapperToolset | None = None
-        self._notes: frozenset[str] = frozenset()  # of the inner toolset
+        self._lock = threading.Lock()
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """What the transform makes of the inner toolset's offer; raises what it raises."""
-        if self._made is None:
-            name, function, origin = self._by
-            try:
-                made: Any = await run_in_thread(function, wrap(WrapperToolset(self.inner, self._note)))
-                if not isinstance(made, Toolset):
-                    raise TypeError(f"it has to return a toolset, not {type(made).__name__}")  # noqa: TRY301  as below
-            except Exception as error:
-                why = f"transform {name!r} of {origin} failed, so these tools aren't offered: {cause_of(error)}"
-                raise RegistrationError(why) from error
-            self._made = WrapperToolset(made)
-        offer = await self._made.tools(context)
-        # That this source has no tool of a name to change is nothing to note: another may have it.
-        problems = (each for each in offer.problems if not each.note or each.cause in self._notes)
-        return ToolsetResult(offer, problems, offer.dropped)
+        return await (self._made or await run_in_thread(self._make)).tools(context)
 
-    async def _note(self, offer: ToolsetResult, _context: ReadonlyContext) -> ToolsetResult:
-        self._notes = frozenset(each.cause for each in offer.problems if each.note)
-        return offer
+    def _make(self) -> WrapperToolset:
+        name, function, origin = self._by
+        with self._lock:  # of two resolutions one calls it
+            if self._made is None:
+                try:
+                    toolset: Any = function(wrap(self.inner))
+                    if not isinstance(toolset, Toolset):
+                        raise TypeError(f"it has to return a toolset, not {type(toolset).__name__}")  # noqa: TRY301  as below
+                except Exception as error:
+                    why = f"transform {name!r} of {origin} failed, so these tools aren't offered: {cause_of(error)}"
+                    raise RegistrationError(why) from error
+                self._made = WrapperToolset(toolset)
+            return self._made
 
 
-def _tightened(tool: Tool) -> Tool:
-    """A tool as a plugin's transform has changed it, but no less strict in what it says of its effects, and as before.
+def _tighten(tool: Tool) -> Tool:
+    """A tool as a plugin's transform has changed it, but nowhere less strict than before.
+
+    Its texts, schema and handler may be others. What rules, approvers and other calls go by stays as it was, or gets
+    stricter: names and permissions that it had, hints, confirmation, concurrency, and functions of the arguments.
 
     Raises:
         RegistrationError: The transform has brought it.
@@ -152,23 +193,44 @@ def _tightened(tool: Tool) -> Tool:
         raise RegistrationError("a plugin's transform only changes tools; register new ones")
     own, new = before.spec, tool.spec
     hints = {name: _stricter(name, own.annotations, new.annotations) for name in (*_CAUTIONS, *_RELIEFS)}
-    confirms = own.requires_confirmation or new.requires_confirmation
-    spec = new.evolve(annotations=ToolAnnotations(**hints), requires_confirmation=confirms, permission=own.permission)
-    dropped = {
-        name: function
-        for name, function in before.by_arguments.items()
-        if hints.get(f"{name}_hint") is not (f"{name}_hint" in _CAUTIONS)
-    }
-    changed = {name: each for name, each in tool.by_arguments.items() if name in before.by_arguments}
-    asks = tool.confirms or (None if confirms else before.confirms)
-    return tool.evolve(
-        spec=spec,
-        origin=before.origin,
-        policy=before.policy,
-        confirms=None if own.requires_confirmation and before.confirms is None else asks,
-        by_arguments={**dropped, **changed},
-        untransformed=before.untransformed,
+    is_weaker = own.concurrency.mode != "shared" and new.concurrency.mode != "exclusive"
+    spec = new.evolve(
+        annotations=ToolAnnotations(**hints),
+        requires_confirmation=own.requires_confirmation or new.requires_confirmation,
+        concurrency=own.concurrency if is_weaker else new.concurrency,
+        permission=own.permission,
+        permission_arguments=own.permission_arguments,
     )
+    others = {**tool.by_arguments, "concurrency": None}
+    functions = {
+        name: _join(function, others.get(name), strict=name == "destructive")
+        for name, function in before.by_arguments.items()
+        if hints.get(f"{name}_hint") is not (f"{name}_hint" in _CAUTIONS)  # for all arguments
+    }
+    asks_always = any(each.confirms is None and each.spec.requires_confirmation for each in (before, tool))
+    return before.evolve(
+        spec=spec,
+        handler=tool.handler,
+        confirms=None if asks_always else _join(before.confirms, tool.confirms, strict=True),
+        by_arguments=functions,
+        asks={**tool.asks, **before.asks},
+        former_names=tool.former_names,
+        instructions=tool.instructions,
+        offered=before.offered and tool.offered,
+    )
+
+
+def _join(*functions: Callable[..., Any] | None, strict: bool) -> Callable[..., Any] | None:
+    """A function of the arguments with the stricter answer of several: the strict one, or none, if one gives that."""
+    present = [each for each in dict.fromkeys(functions) if each is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+
+    def answer(arguments: JsonMapping, context: ReadonlyContext) -> Any:
+        given = [each(arguments, **({"context": context} if takes_context(each) else {})) for each in present]
+        return next((each for each in given if each is strict or not isinstance(each, bool)), not strict)
+
+    return answer
 
 
 def _stricter(name: str, own: ToolAnnotations, new: ToolAnnotations) -> bool | None:

@@ -343,14 +343,17 @@ class Reshape:
         Raises:
             StructureError: The own name of a hidden or renamed argument, which the model doesn't see.
         """
-        own = {new: old for old, new in self.rename.items()}
-        given: JsonObject = {}
-        for name, value in arguments.items():
-            if name not in own and (name in self.rename or name in self.hide):
-                raise StructureError("there is no such argument", (name,))
-            given[own.get(name, name)] = value
+        given = self.own_arguments(arguments)
         free = {name: text for name, text in self.default.items() if name not in given}
         return {**given, **{name: json.loads(text) for name, text in {**free, **self.hide}.items()}}
+
+    def own_arguments(self, arguments: Mapping[str, Any]) -> JsonObject:
+        """The arguments by the tool's own names, without hidden values and defaults. Raises as `original_arguments`."""
+        own = {new: old for old, new in self.rename.items()}
+        for name in arguments:
+            if name not in own and (name in self.rename or name in self.hide):
+                raise StructureError("there is no such argument", (name,))
+        return {own.get(name, name): value for name, value in arguments.items()}
 
     def reshape_arguments(self, given: JsonObject) -> JsonObject:
         """Arguments that the tool takes, as the model would write them."""
@@ -400,6 +403,8 @@ class Reshape:
 
 def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
     """A tool with reshaped arguments; what is listed and what is called change together."""
+    if tool.untransformed is not None:
+        tool = tool.evolve(untransformed=_reshaped(tool.untransformed, reshape))
     own, before, rename, hide = tool.spec, tool.own_names, reshape.rename, reshape.hide
     if own.kind != "function" or tool.handler is None:
         raise DefinitionError("only function tools that have a handler can be reshaped", tool=tool.name)
@@ -457,8 +462,10 @@ class _Reshaping:
     def prepare(self, arguments: JsonObject) -> JsonObject:
         """What the tool prepares of the given arguments, by the new names; hidden ones aren't the model's."""
         assert self.tool.prepare_arguments is not None
-        own = {new: name for name, new in self.reshape.rename.items()}
-        given = {own.get(name, name): value for name, value in arguments.items()}
+        try:
+            given = self.reshape.own_arguments(arguments)
+        except StructureError:
+            return arguments  # which are refused when they are validated
         return self.reshape.reshape_arguments(dict(self.tool.prepare_arguments(given)))
 
     def problems(self, arguments: JsonMapping) -> Sequence[str]:

@@ -410,9 +410,7 @@ def test_calls_come_from_standard_input(run, stdin):
     [
         (call("add", {"a": "1"}), "invalid_arguments"),
         (call("add", "{"), "invalid_arguments"),
-        (call("nothing"), "unknown_tool"),
-        ({"id": "1", "name": 7}, "unknown_tool"),
-        (None, "unknown_tool"),
+        *((each, "unknown_tool") for each in (call("nothing"), {"id": "1", "name": 7}, None)),
         ({"id": "1", "name": "add", "arguments": [1]}, "invalid_arguments"),
     ],
 )
@@ -427,10 +425,7 @@ def test_a_bad_call_costs_only_itself(turn, bad, kind):
     ("text", "why"),
     [
         ("{}", "isn't a list"),
-        ("[", "isn't valid JSON"),
-        ("", "isn't valid JSON"),
-        ("[NaN]", "isn't valid JSON"),
-        ('[{"a": 1, "a": 2}]', "isn't valid JSON"),
+        *((each, "isn't valid JSON") for each in ("[", "", "[NaN]", '[{"a": 1, "a": 2}]')),
     ],
 )
 def test_an_invalid_file_is_a_usage_error(turn, text, why):

@@ -239,10 +239,8 @@ Requires-Dist: {}
     [
         ("surely-missing>=2", "it requires surely-missing>=2, which isn't installed"),
         ("Other_thing<1; python_version > '3'", "it requires Other_thing<1, and 1.0 is installed"),
-        ("other-thing>=0.9", None),
-        ("surely-missing; extra == 'x'", None),
-        ("surely-missing; python_version < '3'", None),
-        ("???", None),
+        *((each, None) for each in ("other-thing>=0.9", "surely-missing; extra == 'x'")),
+        *((each, None) for each in ("surely-missing; python_version < '3'", "???")),
     ],
 )
 def test_unmet_requirements_of_plugins_are_reported_as_by_pip_check(run, empty_site, requirement, cause):
@@ -344,9 +342,7 @@ def test_a_package_that_only_an_import_hook_finds_has_no_manifest(run, site, mon
 @pytest.mark.parametrize(
     ("key", "finding"),
     [
-        ("wipe", None),
-        ("demo:wipe", None),
-        ("elsewhere:wipe", None),
+        *((each, None) for each in ("wipe", "demo:wipe", "elsewhere:wipe")),
         ("wpe", ("no tool is called 'wpe'", "Did you mean 'wipe'?")),
         ("xyz", None),
         ("demo:wpe", ("no tool is called 'demo:wpe'", "Did you mean 'demo:wipe'?")),

@@ -84,11 +84,8 @@ CYCLE.append(CYCLE)
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
-        (a_tool(), {"path": "b"}),
-        (a_tool(), {"path": "a", "force": True}),
-        (a_tool(), {"path": object()}),
-        (a_tool(), {"path": float("nan")}),
-        (a_tool(), {"path": CYCLE}),
+        *((a_tool(), each) for each in ({"path": "b"}, {"path": "a", "force": True}, {"path": object()})),
+        *((a_tool(), each) for each in ({"path": float("nan")}, {"path": CYCLE})),
         (a_tool("other"), {"path": "a"}),
         (a_tool(description="it has changed"), {"path": "a"}),
     ],
@@ -239,9 +236,7 @@ def test_a_short_key_is_refused(use, key):
         ('{"version": 1, "calls": [1e400]}', "not pending calls"),
         ('{"version": 1, "calls": [7]}', "calls.0.: must be an object"),
         ('{"version": 1, "calls": [{}]}', "call: missing"),
-        ("[" * 10_000, "not pending calls"),
-        (b"\xff", "not pending calls"),
-        ("\ud800", "not pending calls"),
+        *((each, "not pending calls") for each in ("[" * 10_000, b"\xff", "\ud800")),
     ],
 )
 def test_what_isnt_pending_calls_is_refused(text, reason):

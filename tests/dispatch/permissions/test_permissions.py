@@ -281,14 +281,10 @@ def test_a_tool_whose_work_dir_fails_is_denied_and_not_allowed():
 @pytest.mark.parametrize(
     ("rules", "allowed"),
     [
-        ([], True),
-        ([Rule("read", "*", "allow")], True),
-        ([Rule("other", "*", "deny")], True),
-        ([Rule("named", "*.env", "deny")], False),
-        ([Rule("read", "*.env", "deny")], False),
+        *((each, True) for each in ([], [Rule("read", "*", "allow")], [Rule("other", "*", "deny")])),
+        *((each, False) for each in ([Rule("named", "*.env", "deny")], [Rule("read", "*.env", "deny")])),
         ([Rule("read", "*.env", "deny", field="path")], False),
-        ([Rule("read", "*.env", "deny", field="other")], False),
-        ([Rule("read", "*.env", "ask")], False),
+        *((each, False) for each in ([Rule("read", "*.env", "deny", field="other")], [Rule("read", "*.env", "ask")])),
         ([Rule("read", "src/*", "ask")], False),
         ([Rule("read", "*", "ask")], True),
         ([Rule("read", "src", "ask"), Rule("read", "src*", "ask")], True),

@@ -85,7 +85,7 @@ def open_for_listing(options: Options, *, everything: bool) -> tuple[Session, St
             stamps.add_published(published)
         sections = sections_of(
             offered.tools,
-            session.registry.problems(),
+            offered.unsolved(session.registry.problems()),
             commands=((name, text) for name, (_, text) in (*OWN.items(), *command_owners(session).items())),
             notices=notices(session, offered),
             index=b"" if index is None else index.dump(),
@@ -157,7 +157,7 @@ def report_misses(session: Session, offered: ResolvedTools) -> None:
 def problems(session: Session, offered: ResolvedTools) -> list[Problem]:
     """The problems of plugins and of this resolution."""
     found = (each.evolve(subject=None, cause=str(each), tool=None) for each in offered.problems)
-    return [*session.registry.problems(), *found]
+    return [*offered.unsolved(session.registry.problems()), *found]
 
 
 def notices(session: Session, offered: ResolvedTools) -> Iterator[str]:
