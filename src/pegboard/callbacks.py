@@ -31,10 +31,10 @@ def nonblocking(function: F) -> F:
     Raises:
         TypeError: The callable takes no attributes, such as one written in C; wrap it in a function.
     """
-    return _marked(function, _QUICK)
+    return _mark(function, _QUICK)
 
 
-def _marked(function: F, mark: str) -> F:
+def _mark(function: F, mark: str) -> F:
     try:
         setattr(function, mark, True)
     except AttributeError:
@@ -51,7 +51,7 @@ def read_only(function: F) -> F:
     Raises:
         TypeError: The callable takes no attributes, such as one written in C; wrap it in a function.
     """
-    return _marked(function, _READ_ONLY)
+    return _mark(function, _READ_ONLY)
 
 
 def is_read_only(function: Callable[..., Any]) -> bool:

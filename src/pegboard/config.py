@@ -341,7 +341,7 @@ def trust(file: str | Path) -> str:
     path = str(Path(file).resolve())
     try:
         digest = _digest(read_bounded(path, _MOST_TRUSTED))
-        write_state(_TRUSTED, {"files": {**_trusted(), path: digest}})
+        write_state(_TRUSTED, {"files": {**_load_trust(), path: digest}})
     except OSError as error:
         raise ConfigError(f"can't be trusted: {os_error_text(error)}", file=str(file)) from None
     return digest
@@ -354,7 +354,7 @@ def distrust(file: str | Path) -> bool:
         ConfigError: The decision can't be stored.
     """
     path = str(Path(file).resolve())
-    trusted = _trusted()
+    trusted = _load_trust()
     if trusted.pop(path, None) is None:
         return False
     try:
@@ -366,7 +366,7 @@ def distrust(file: str | Path) -> bool:
 
 def is_trusted(file: str | Path, content: bytes) -> bool:
     """Whether the user has trusted the file with this content."""
-    return _trusted().get(str(Path(file).resolve())) == _digest(content)
+    return _load_trust().get(str(Path(file).resolve())) == _digest(content)
 
 
 def may_bind(file: str | Path, content: bytes | None = None) -> bool:
@@ -388,7 +388,7 @@ def _digest(content: bytes) -> str:
     return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
-def _trusted() -> dict[str, str]:
+def _load_trust() -> dict[str, str]:
     """Path -> digest."""
     files = read_state(_TRUSTED).get("files")
     return files if isinstance(files, dict) else {}  # pyright: ignore[reportUnknownVariableType]

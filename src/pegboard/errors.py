@@ -200,14 +200,14 @@ def hide(text: str, secrets: Iterable[str], *, mark: str = HIDDEN) -> str:
         mark: The replacement.
     """
     secrets = [each.strip() for each in secrets]
-    written = {form for each in secrets for form in _written(each) if len(form) >= _SHORTEST_SECRET}
+    written = {form for each in secrets for form in _spellings(each) if len(form) >= _SHORTEST_SECRET}
     if not written:
         return text
     import re  # not loaded where there are no secrets
 
     patterns = {form: re.escape(form) for form in written}
     if "\\" in text:  # JSON may escape any character
-        patterns |= {form: "".join(map(_escaped, form)) for form in written.intersection(secrets)}
+        patterns |= {form: "".join(map(_escape, form)) for form in written.intersection(secrets)}
     for form in sorted(written, key=len, reverse=True):  # one may contain another
         if len(form) < _LONG_SECRET:
             text = re.sub(rf"(?<!\w){patterns[form]}(?!\w)", lambda _: mark, text)
@@ -219,7 +219,7 @@ def hide(text: str, secrets: Iterable[str], *, mark: str = HIDDEN) -> str:
     return text
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     r"""A pattern of a character as itself and as JSON may escape it: `\/`, `\u002f`."""
     import json
     import re
@@ -229,7 +229,7 @@ def _escaped(character: str) -> str:
     return rf"(?:\\?{re.escape(character)}|{re.escape(json.dumps(character)[1:-1])}|{code})"
 
 
-def _written(secret: str) -> tuple[str, ...]:
+def _spellings(secret: str) -> tuple[str, ...]:
     import json
     from urllib.parse import quote
 

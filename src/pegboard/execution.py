@@ -193,7 +193,7 @@ def _once(policy: Policy) -> Policy:
     return attrs.evolve(policy, retries=0, result_limits=None)
 
 
-def _required(request: ApprovalRequest) -> PermissionRequired:
+def _permission_for(request: ApprovalRequest) -> PermissionRequired:
     """The permission that a call here needs, for its caller."""
     name, about_call = request.call.name, request.subject == "call"
     asked = {"call": request.digest, "permission": request.permission, "patterns": list(request.patterns)}
@@ -220,7 +220,7 @@ class _CallingHost(CallerHost):
     async def answer(self, request: ApprovalRequest, _context: ToolContext) -> Once | Later:
         """`Once` if the caller allows what the rules here ask about the whole call."""
         try:
-            await self.caller.answer("ask", _required(request).question)
+            await self.caller.answer("ask", _permission_for(request).question)
         except Exception as error:  # noqa: BLE001  whatever the caller's user, rules or program have against it
             self.refusal = error
             return Later()
@@ -265,7 +265,7 @@ class _Host(DispatchHost):
 
     async def answer(self, request: ApprovalRequest, _context: ToolContext) -> Once | Later:
         """`Once` if exactly this was approved; else `Later`, since the caller's host has to ask."""
-        required = _required(request)
+        required = _permission_for(request)
         if required.approval in self.approvals:
             return Once()
         self.required = self.required or required

@@ -188,7 +188,7 @@ class ToolRegistry(Registrar):
             asked = [each for each in asked if (wanted(each) if callable(wanted) else each.name in wanted)]
         predicate = None if where is None else catalogue.predicate(where)
         options: Any = {"where": predicate, "active": active, "order": order, "on_toolset_error": on_toolset_error}
-        resolved = await self._resolved(asked, context, **options)
+        resolved = await self._resolve(asked, context, **options)
         missing = resolved.unsolved(problem for problem in catalogue.problems if problem.tool)
         held_back = tuple((problem.tool or "", problem.cause) for problem in missing)
         return attrs.evolve(resolved, registry=self, held_back=held_back)
@@ -652,9 +652,9 @@ class ToolRegistry(Registrar):
             toolsets = [each for each in toolsets if may_contain(each, missing)]
         if not (self._where or toolsets or catalogue.transforms or await self._is_checked()):
             return None
-        return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)
+        return await self._resolve(toolsets, context.request if isinstance(context, ToolContext) else context)
 
-    async def _resolved(self, toolsets: Sequence[Toolset], context: ReadonlyContext, **options: Any) -> ResolvedTools:
+    async def _resolve(self, toolsets: Sequence[Toolset], context: ReadonlyContext, **options: Any) -> ResolvedTools:
         """`resolve_tools` of what is registered now, by what this registry always requires, within its limits."""
         from pegboard.toolsets.predicates import Custom, all_of
         from pegboard.toolsets.resolve import resolve_tools

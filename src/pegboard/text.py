@@ -39,7 +39,7 @@ def visible(text: str, *, newlines: bool = False, again: bool = False) -> str:
     if not again:
         text = text.replace("\\u{", "\\u{5c}u{")
     if not text.isascii() or not text.isprintable():
-        text = _WORD.sub(lambda match: _escaped(match[0], _escape), text)
+        text = _WORD.sub(lambda match: _escape_word(match[0], _escape), text)
         if not newlines:
             text = text.replace("\n", "\\u{a}").replace("\t", "\\u{9}")
     return text
@@ -49,7 +49,7 @@ def visible_json(text: str) -> str:
     r"""A JSON text with the same characters as JSON escapes, `\u202e`, so that its value stays the same."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return _WORD.sub(lambda match: _escaped(match[0], _json_escape), text)
+    return _WORD.sub(lambda match: _escape_word(match[0], _json_escape), text)
 
 
 def printable(name: str) -> str:
@@ -92,7 +92,7 @@ def _json_escape(character: str) -> str:
     return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
-def _escaped(word: str, escape: Callable[[str], str]) -> str:
+def _escape_word(word: str, escape: Callable[[str], str]) -> str:
     """A word, without spaces, with every hidden or ambiguous character escaped."""
     if word.isascii() and word.isprintable():
         return word

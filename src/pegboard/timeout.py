@@ -431,8 +431,8 @@ def as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
     """An awaitable as a coroutine, whose steps can be made by `send`."""
     if type(awaitable) is CoroutineType:
         return awaitable  # pyright: ignore[reportUnknownVariableType]
-    return _awaited(awaitable)
+    return _await(awaitable)
 
 
-async def _awaited(awaitable: Awaitable[Any]) -> Any:
+async def _await(awaitable: Awaitable[Any]) -> Any:
     return await awaitable

@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.cli.table import cells, fitted, table, terminal_width, tool_table, wants_colour
+from pegboard.cli.table import cells, fit, table, terminal_width, tool_table, wants_colour
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_cells_are_counted(text, count):
 
 @given(st.text(), st.integers(2, 40))
 def test_a_fitted_text_fits(text, width):
-    assert cells(fitted(text, width)) <= width
-    assert fitted(text, max(cells(text), 1)) == text  # one that fits stays
+    assert cells(fit(text, width)) <= width
+    assert fit(text, max(cells(text), 1)) == text  # one that fits stays
 
 
 def test_the_width_of_a_terminal(monkeypatch):

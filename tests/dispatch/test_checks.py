@@ -166,7 +166,7 @@ async def test_one_that_has_nothing_to_check_now_costs_a_call_no_resolution(regi
     registry.add_callback("check_tools", check)
     assert (await registry.resolve()).names == ("a", "b")
     with monkeypatch.context() as patched:
-        patched.setattr(registry, "_resolved", lambda *_: pytest.fail("resolved"))
+        patched.setattr(registry, "_resolve", lambda *_: pytest.fail("resolved"))
         assert (await registry.call("a")).text == "a"
         assert (await registry.decide("a")).action == "allow"
     assert seen == []
@@ -196,5 +196,5 @@ async def test_a_plugin_that_isnt_imported_yet_is_imported_to_say_whether_it_che
 
 
 async def test_without_one_a_call_resolves_nothing(registry, monkeypatch):
-    monkeypatch.setattr(registry, "_resolved", lambda *_: pytest.fail("resolved"))
+    monkeypatch.setattr(registry, "_resolve", lambda *_: pytest.fail("resolved"))
     assert (await registry.call("a")).text == "a"

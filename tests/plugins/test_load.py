@@ -540,7 +540,7 @@ class TestInstalled:
         for name in ("one", "two"):
             site(name, BREAKS)
         site.write_manifests()
-        monkeypatch.setattr(load_module, "_installed", load_module._installed.__wrapped__)
+        monkeypatch.setattr(load_module, "_load_installed", load_module._load_installed.__wrapped__)
         with pytest.raises(
             PluginError, match=r"plugin 'one' .*'broken' is held back: dist-two brings one, too; .*block ="
         ):
@@ -556,7 +556,7 @@ class TestInstalled:
             raise ImportError("no such thing")
 
         monkeypatch.setattr("pegboard.plugins.discovery.FoundPlugin.load", broken)
-        monkeypatch.setattr(load_module, "_installed", load_module._installed.__wrapped__)
+        monkeypatch.setattr(load_module, "_load_installed", load_module._load_installed.__wrapped__)
         with pytest.raises(PluginError, match=r"anthropic.*no such thing"):
             ToolRegistry().exporter("anthropic")
 

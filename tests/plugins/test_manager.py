@@ -611,7 +611,7 @@ class TestServices:
 
         site("archive", SERVES.replace('    register("no type", 1)\n    register(Memory, Archive())\n', ""))
         site.write_manifests()
-        monkeypatch.setattr(load_module, "_installed", load_module._installed.__wrapped__)
+        monkeypatch.setattr(load_module, "_load_installed", load_module._load_installed.__wrapped__)
         registry = ToolRegistry()
         registry.register(recall)
         result = registry.call_sync("recall")

@@ -14,7 +14,7 @@ from installed import GREETER, install, write
 from pegboard import ModelRequest, tool
 from pegboard.config import Config
 from pegboard.errors import PluginError, RegistrationError
-from pegboard.plugins.names import accept, accepted_names
+from pegboard.plugins.names import accept, load_accepted_names
 
 BRINGS = {
     "tools": GREETER.format(name="same"),
@@ -263,17 +263,17 @@ def test_accepted_names_are_private_and_a_broken_file_has_none(site, tmp_path, m
     accept({"tools": {"a": "dist"}})
     file = tmp_path / "state" / "pegboard" / "accepted.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert accepted_names() == {"tools": {"a": "dist"}}
+    assert load_accepted_names() == {"tools": {"a": "dist"}}
     for content in ("", "[]", "{}", '{"format":1}', '{"format":1,"environments":{"x":3}}', "[" * 99_999):
         file.write_text(content)
-        assert accepted_names() == {}
+        assert load_accepted_names() == {}
     with monkeypatch.context() as patch:
         patch.setattr(sys, "prefix", str(tmp_path / "gone"))
         accept({"tools": {"a": "dist"}})
     accept({"tools": {"b": "dist"}})
     assert list(json.loads(file.read_text())["environments"]) == [sys.prefix]  # one that is gone is forgotten
     file.chmod(0o644)
-    assert accepted_names() == {}
+    assert load_accepted_names() == {}
 
 
 @LOADING

@@ -32,12 +32,12 @@ from pegboard.request.processors import (
     _MOST_CHARACTERS,
     DEFAULT_PIPELINE,
     LEAST,
-    _estimated_tokens,
+    _estimate_tokens,
     _instructions,
     _pack_tools,
     _rebuilt,
     _repair_history,
-    _shortened,
+    _shorten,
     _tool_requests,
 )
 from pegboard.tools import EMPTY_CONTEXT
@@ -299,9 +299,9 @@ def test_problems_survive_a_request_that_a_tool_builds_anew():
 
 def sized(name, tokens, **facts):
     """A tool that takes so many tokens."""
-    empty = _estimated_tokens(ToolSpec(name))
+    empty = _estimate_tokens(ToolSpec(name))
     tool = make_tool(name, description="x" * 4 * (tokens - empty), **facts)
-    assert _estimated_tokens(tool.spec) == tokens
+    assert _estimate_tokens(tool.spec) == tokens
     return tool
 
 
@@ -332,7 +332,7 @@ def test_it_is_off_by_default():
 
 
 def test_the_highest_ranks_are_kept_in_order():
-    by_size = BudgetTools(260, rank=lambda tool: _estimated_tokens(tool.spec))
+    by_size = BudgetTools(260, rank=lambda tool: _estimate_tokens(tool.spec))
     assert kept(by_size, A, B, C, D) == ("b", "c")
     same = BudgetTools(160, rank=lambda tool: 0)
     assert kept(same, A, B, C, D) == ("a", "b")
@@ -372,7 +372,7 @@ def test_the_budget_is_kept_and_the_same_request_gives_the_same(sizes, tokens, p
     request = asks(*tools)
     made = step(request) or request
     fixed = sum(size for number, size in enumerate(sizes) if number in pinned)
-    assert sum(_estimated_tokens(tool.spec) for tool in made.offered) <= max(tokens, fixed)
+    assert sum(_estimate_tokens(tool.spec) for tool in made.offered) <= max(tokens, fixed)
     assert {f"t{number}" for number in pinned if number < len(sizes)} <= set(made.tools.names)
     assert (step(request) or request).tools.names == made.tools.names
     assert step(made) is None or fixed > tokens
@@ -381,10 +381,10 @@ def test_the_budget_is_kept_and_the_same_request_gives_the_same(sizes, tokens, p
 
 def test_the_estimate_is_of_bytes():
     plain, wide = ToolSpec("a", "x" * 400), ToolSpec("a", "\N{CJK UNIFIED IDEOGRAPH-5B57}" * 400)
-    assert _estimated_tokens(wide) - _estimated_tokens(plain) == 200
-    assert _estimated_tokens(plain) == _estimated_tokens(ToolSpec("a", "x" * 400))
+    assert _estimate_tokens(wide) - _estimate_tokens(plain) == 200
+    assert _estimate_tokens(plain) == _estimate_tokens(ToolSpec("a", "x" * 400))
     with_examples = plain.evolve(examples=({"a": "x" * 40},))
-    assert _estimated_tokens(with_examples) > _estimated_tokens(plain)
+    assert _estimate_tokens(with_examples) > _estimate_tokens(plain)
 
 
 LONG = "x" * 1_000
@@ -441,7 +441,7 @@ def test_only_texts_are_cut_and_the_data_that_says_the_same_goes():
 
 
 def test_a_note_says_how_much_is_left_out_and_what_to_do():
-    text = _shortened("a" * 500 + "b" * 500, 400, "read")
+    text = _shorten("a" * 500 + "b" * 500, 400, "read")
     assert text.startswith("aaa")
     assert text.endswith("bbb")
     assert "characters of this old result are omitted; call read again to see them" in text
@@ -451,7 +451,7 @@ def test_a_note_says_how_much_is_left_out_and_what_to_do():
 def test_what_is_cut_fits_keeps_its_ends_and_counts_right(text, most, name):
     if len(text) <= most:
         return
-    made = _shortened(text, most, name)
+    made = _shorten(text, most, name)
     assert len(made) <= most
     head, _, rest = made.partition("\n[... ")
     note, _, tail = rest.rpartition(" ...]\n")

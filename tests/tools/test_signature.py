@@ -38,7 +38,7 @@ from pegboard import (
 )
 from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError
-from pegboard.tools.signature import EMPTY, OMITTED, is_method, output_of, returned_by, signature_of
+from pegboard.tools.signature import EMPTY, OMITTED, is_method, output_of, read_return, signature_of
 
 if TYPE_CHECKING:
     from nowhere import Missing
@@ -397,7 +397,7 @@ async def async_generator():
     ],
 )
 def test_the_flavour_is_decided_by_code_and_type(function, annotation, flavour, value):
-    assert returned_by(function, annotation) == (flavour, value)
+    assert read_return(function, annotation) == (flavour, value)
 
 
 def test_a_builtin_without_a_signature_is_refused():

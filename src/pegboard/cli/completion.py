@@ -96,15 +96,15 @@ def complete_tool(context: click.Context, _parameter: click.Parameter, incomplet
 
 def complete_plugin(context: click.Context, _parameter: object, incomplete: str) -> list[CompletionItem[str]]:
     """Completes names of plugins."""
-    return _completed((plugin.name for plugin in _session(context).registry.plugins()), incomplete)
+    return _complete((plugin.name for plugin in _session(context).registry.plugins()), incomplete)
 
 
 def complete_exporter(context: click.Context, _parameter: object, incomplete: str) -> list[CompletionItem[str]]:
     """Completes names of exporters."""
-    return _completed(_session(context).registry.contributions.names("exporters"), incomplete)
+    return _complete(_session(context).registry.contributions.names("exporters"), incomplete)
 
 
-def _completed(names: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:
+def _complete(names: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:
     """The names with this prefix, without those that have hidden characters: they could pass for others."""
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
 
@@ -120,7 +120,7 @@ def complete_where(context: click.Context, _parameter: click.Parameter, incomple
         names = sorted({f"{key}:{value}" for tool in tools for value in OF_TOOL[key](tool) if " " not in value})
     else:
         names = [*FLAGS, *(f"{key}:" for key in KEYS), *OPERATORS]
-    return [CompletionItem(before + space + item.value) for item in _completed(names, last)]
+    return [CompletionItem(before + space + item.value) for item in _complete(names, last)]
 
 
 def complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -150,7 +150,7 @@ def complete_setting(context: click.Context, _parameter: click.Parameter, incomp
         ]
     plugin, dot, _ = incomplete.partition(".")
     if not dot:
-        return _completed((f"{each.name}." for each in session.registry.plugins()), incomplete)
+        return _complete((f"{each.name}." for each in session.registry.plugins()), incomplete)
     keys = [*session.config.settings(plugin)]
     for found in session.entries():
         if found.name == plugin:
@@ -158,7 +158,7 @@ def complete_setting(context: click.Context, _parameter: click.Parameter, incomp
                 call_hook(found, {"": ""}, "", None)
             except PluginError as error:
                 keys += getattr(error.__cause__, "known", ())
-    return _completed((f"{plugin}.{key}=" for key in dict.fromkeys(keys)), incomplete)
+    return _complete((f"{plugin}.{key}=" for key in dict.fromkeys(keys)), incomplete)
 
 
 def _files(path: str) -> list[str]:

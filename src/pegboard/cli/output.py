@@ -19,7 +19,7 @@ import click
 from attrs import field
 
 from pegboard.cli.options import Options
-from pegboard.cli.table import LEAST_WIDTH, cells, fitted, table, terminal_width, tool_table, wants_colour, wrapped
+from pegboard.cli.table import LEAST_WIDTH, cells, fit, table, terminal_width, tool_table, wants_colour, wrapped
 from pegboard.errors import (
     ConfigError,
     DefinitionError,
@@ -152,7 +152,7 @@ class Status:
             return
         filled = round(_BAR * min(max(done or 0.0, 0.0), 1.0))
         bar = "" if done is None else f"[{'#' * filled}{'-' * (_BAR - filled)}] "
-        line = fitted(bar + visible(" ".join(text.split())), self.screen.width - 1)
+        line = fit(bar + visible(" ".join(text.split())), self.screen.width - 1)
         self._write(f"\r{line}{' ' * (self._shown - cells(line))}")
         self._shown = cells(line)
 
@@ -252,10 +252,10 @@ def write_unbuffered(text: str) -> None:
 
 def one_line(text: str) -> str:
     """A text on one line, its hidden characters visible."""
-    return visible(_joined(text))
+    return visible(_join(text))
 
 
-def _joined(text: str) -> str:
+def _join(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -361,11 +361,11 @@ def _content_text(item: Any) -> str:
     """The text of a text part; a placeholder with type and size for other parts."""
     kind = item.type
     if kind == "text" or (kind == "resource" and isinstance(item.data, str)):
-        return item.text if kind == "text" else f"[file {_joined(item.uri)}]\n{item.data}"
+        return item.text if kind == "text" else f"[file {_join(item.uri)}]\n{item.data}"
     if kind == "resource_link":
-        return f"[link {_joined(item.name)} {_joined(item.uri)}]"
-    head = f"file {_joined(item.uri)}" if kind == "resource" else kind
-    return f"[{head} {_joined(item.mime_type or '')}, {size_text(len(item.data))}]"
+        return f"[link {_join(item.name)} {_join(item.uri)}]"
+    head = f"file {_join(item.uri)}" if kind == "resource" else kind
+    return f"[{head} {_join(item.mime_type or '')}, {size_text(len(item.data))}]"
 
 
 def report_error(error: Exception, options: Options) -> int:

@@ -141,12 +141,12 @@ def store_names(session: Session, preferred: Iterable[str] = ()) -> None:
     The preferred distributions take over all names that they bring.
     """
     from pegboard.plugins.manager import manager_of
-    from pegboard.plugins.names import accept, accepted_names
+    from pegboard.plugins.names import accept, load_accepted_names
 
     owners, discovery = manager_of(session.registry).owners, session.discovery
     owners.preferred = frozenset(map(normalised, preferred))
     names = owners.to_accept([*(found.distribution for found in discovery.entries), *discovery.left_out])
-    if names != accepted_names():
+    if names != load_accepted_names():
         with suppress(OSError):
             accept(names)
 
@@ -320,11 +320,16 @@ class Session:
         from pegboard.toolsets.resolve import resolve_static
 
         tools, conflicting = self._catalogue.ordered, self._catalogue.conflicting
-        given: Any = {"where": where, "default": default, "published": self._published(), "conflicting": conflicting}
+        given: Any = {
+            "where": where,
+            "default": default,
+            "published": self._of_toolsets(),
+            "conflicting": conflicting,
+        }
         with redirect_stdout():  # predicates of plugins may print
             return resolve_static(tools, context, **given)
 
-    def _published(self) -> list[Tool]:
+    def _of_toolsets(self) -> list[Tool]:
         """The tools that toolsets have published."""
         return [tool for of_plugin in self._catalogue.published.values() for tool in of_plugin.tools]
 
@@ -386,7 +391,7 @@ class Session:
 
     def owners(self, names: Collection[str]) -> set[str] | None:
         """The toolsets that have published these tools; `None` if one of the names is unpublished."""
-        known = {} if self.options.live else {tool.name: tool.origin.toolset for tool in self._published()}
+        known = {} if self.options.live else {tool.name: tool.origin.toolset for tool in self._of_toolsets()}
         return {known[name] or "" for name in names} if known.keys() >= {*names} else None
 
     def find(self, name: str) -> Tool:

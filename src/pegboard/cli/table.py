@@ -23,7 +23,7 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 def tool_table(rows: Sequence[Sequence[str]], *, width: int, colour: bool = False) -> str:
     """A table of tools (name, plugin, summary) with their number; long summaries are cut."""
-    rows = [(*row[:-1], fitted(row[-1], _MOST_SUMMARY)) for row in rows]
+    rows = [(*row[:-1], fit(row[-1], _MOST_SUMMARY)) for row in rows]
     count = f"{len(rows)} tool{'s' * (len(rows) != 1)}"
     return table(HEAD, rows, width=width, colour=colour) + f"{count}\n"
 
@@ -57,7 +57,7 @@ def _row(row: Sequence[str], widths: Sequence[int]) -> str:
     return "\n".join([GAP.join((*parts, first)).rstrip(), *(f"{below}{line}" for line in lines), ""])
 
 
-def fitted(text: str, width: int) -> str:
+def fit(text: str, width: int) -> str:
     """Truncates a text to a number of terminal cells."""
     if cells(text) <= width:
         return text

@@ -49,7 +49,7 @@ def answer(argv: Sequence[str]) -> int | None:
         return None
     try:
         texts = (
-            _completed(snapshot, instruction or "") if request is None else _ANSWERS[request[0]](snapshot, *request[1:])
+            _complete(snapshot, instruction or "") if request is None else _ANSWERS[request[0]](snapshot, *request[1:])
         )
     except (Declined, OSError, ValueError):  # damaged: it will be rewritten
         return None
@@ -156,7 +156,7 @@ def _search(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -
     limit, index = options.get("--limit", str(SEARCH_LIMIT)), snapshot.section(b"index")
     if not index or not arguments or not (limit.isascii() and limit.isdigit() and len(limit) <= 3):
         raise Declined
-    names = _found(index, " ".join(arguments), int(limit)) if int(limit) else []
+    names = _rank_names(index, " ".join(arguments), int(limit)) if int(limit) else []
     if not names:
         raise Declined  # the full command suggests near names
     lines = _lines(snapshot)
@@ -166,7 +166,7 @@ def _search(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -
     return _listing(lines, places), snapshot.section(b"notice")
 
 
-def _found(index: bytes, text: str, limit: int) -> list[str]:
+def _rank_names(index: bytes, text: str, limit: int) -> list[str]:
     """The names that match a query, best first; the index is that of `ToolIndex.dump`."""
     import sqlite3
 
@@ -191,7 +191,7 @@ _ANSWERS: dict[str, Callable[[Snapshot, dict[str, str], list[str]], Texts]] = {
 }
 
 
-def _completed(snapshot: Snapshot, instruction: str) -> Texts:
+def _complete(snapshot: Snapshot, instruction: str) -> Texts:
     """Answers a shell's completion function: one line per candidate."""
     line = os.environ.get("COMP_WORDS", "")  # up to the cursor
     if instruction != "complete" or any(character in line for character in "\"'\\"):

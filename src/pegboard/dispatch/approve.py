@@ -36,7 +36,7 @@ from pegboard.dispatch.events import ApprovalAnswered, ApprovalRequested, emit
 from pegboard.dispatch.permissions.evaluation import Decision, Evaluation
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Access, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import Folders, Rule
-from pegboard.dispatch.running import paused_deadlines
+from pegboard.dispatch.running import pause_deadlines
 from pegboard.dispatch.state import BATCH, HERE, CallState
 from pegboard.errors import log_failure
 from pegboard.json import digest_of, json_problems, json_text
@@ -154,7 +154,7 @@ class Asking(Asked):
             await hold_until.wait()
         answer, shown = await self._answer_of(request, judge)
         if isinstance(answer, Later):
-            raise self._suspended(shown)
+            raise self._suspend(shown)
         if isinstance(answer, Reject) and kind != "question":
             if limits.rejection_ends_turn and not answer.feedback and answer.rejected_with is None:
                 state.end_turn("rejected")
@@ -162,7 +162,7 @@ class Asking(Asked):
         if not isinstance(answer, Reject):
             await self.read_grants()
             await state.runtime.threads.run(judge)  # rules and symbolic links may have changed since
-        confirmation = confirmation_of(shown, answer, self._history(), self._stored())
+        confirmation = confirmation_of(shown, answer, self._history(), self._earlier_value())
         context.confirmation = confirmation or context.confirmation
         if asked is None:
             self.approval = Approval(request)
@@ -184,7 +184,7 @@ class Asking(Asked):
         approvers = cast("Sequence[Any]", () if own is None else own if isinstance(own, Sequence) else (own,))
         facts = {name: getattr(request, name) for name in ("permission", "patterns", "reason", "hint")}
         emit(state, ApprovalRequested, request=request.id, **facts)
-        with paused_deadlines(state):
+        with pause_deadlines(state):
             answer, shown = await state.runtime.approvals.ask(
                 request,
                 state.context,
@@ -337,7 +337,7 @@ class Asking(Asked):
             ValueError: An empty or very long hint, or a payload that isn't JSON.
             TypeError: A hint that isn't a string.
         """
-        hint, before = _checked_question(hint, payload), self.state.context.confirmation
+        hint, before = _check_question(hint, payload), self.state.context.confirmation
         return (
             (before and before.to_question(hint))
             or await self.ask("question", Ask(QUESTION, (self.tool.name,)), hint=hint, payload=payload)
@@ -351,12 +351,12 @@ class Asking(Asked):
             CallError: `confirmation_required`, always.
             ValueError, TypeError: As `confirm`.
         """
-        hint = _checked_question(hint, {"payload": payload, "stored": stored})
+        hint = _check_question(hint, {"payload": payload, "stored": stored})
         facts = {"permission": QUESTION, "patterns": (self.tool.name,), "subject": "question"}
         asked = self._request(**facts, hint=hint, payload=payload, **({} if request is None else {"id": request}))
-        raise self._suspended(asked, stored)
+        raise self._suspend(asked, stored)
 
-    def _suspended(self, request: ApprovalRequest, stored: Any = None) -> CallError:
+    def _suspend(self, request: ApprovalRequest, stored: Any = None) -> CallError:
         """Sets `pending`, as the answer to this request comes later.
 
         The error isn't a `ToolError`, which tools may catch to continue without the permission.
@@ -369,12 +369,12 @@ class Asking(Asked):
             earlier=self._history(),
             question_key=self._question_key(request),
             has_own_permissions=self.state.settings.current.are_own,
-            stored=self._stored() if stored is None else stored,
+            stored=self._earlier_value() if stored is None else stored,
         )
         text = f"{request.call.name} is waiting for the user's answer. Don't call it again until then."
         return CallError("confirmation_required", text)
 
-    def _stored(self) -> Any:
+    def _earlier_value(self) -> Any:
         """The value that the call stored when it was suspended; it stays until the call stores another."""
         confirmation = self.state.context.confirmation
         return None if confirmation is None else confirmation.stored
@@ -475,7 +475,7 @@ async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:
     return None
 
 
-def _checked_question(hint: str, payload: Any) -> str:
+def _check_question(hint: str, payload: Any) -> str:
     (hint,) = texts("hint", [hint])
     if len(hint) > MOST_HINT:
         raise ValueError(f"the hint has {len(hint):,} characters; at most {MOST_HINT:,} are taken")

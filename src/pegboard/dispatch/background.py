@@ -71,7 +71,7 @@ async def deliver(state: CallState, tool: Tool | None, value: object) -> None:
     await answer(state, await state.runtime.threads.run(later_result, state, value))
 
 
-async def _completed(operation: Operation, state: CallState, result: ToolResult) -> Completion:
+async def _make_completion(operation: Operation, state: CallState, result: ToolResult) -> Completion:
     """The completion with a result, as the after callbacks leave it."""
     if "after_tool" not in state.snapshot.callbacks:
         return Completion(operation, result)
@@ -82,14 +82,14 @@ async def _completed(operation: Operation, state: CallState, result: ToolResult)
     return Completion(operation, later.result or result, later.ending.fatal)
 
 
-def _completed_now(operation: Operation, state: CallState, result: ToolResult) -> Completion:
-    """`_completed`, in an event loop of its own: the caller's can't run meanwhile."""
+def _make_completion_now(operation: Operation, state: CallState, result: ToolResult) -> Completion:
+    """`_make_completion`, in an event loop of its own: the caller's can't run meanwhile."""
     if "after_tool" not in state.snapshot.callbacks:
         return Completion(operation, result)
     from concurrent.futures import ThreadPoolExecutor
 
     with waiting(), ThreadPoolExecutor(1) as thread:
-        return thread.submit(copy_context().run, asyncio.run, _completed(operation, state, result)).result()
+        return thread.submit(copy_context().run, asyncio.run, _make_completion(operation, state, result)).result()
 
 
 CLAIM_SECONDS: Final = 60.0
@@ -235,13 +235,13 @@ class Operations:
         stored = {} if store is None else {each.operation: each for each in read_calls(store.find(name))}
         operation, state = self._pop(name, stored)
         if state is not None:
-            return self._complete(state, _completed_now(operation, state, later_result(state, value)))
+            return self._complete(state, _make_completion_now(operation, state, later_result(state, value)))
         assert store is not None
         assert self.revive is not None
         if not store.claim(operation.id, CLAIM_SECONDS):
             raise OperationError(f"{name!r:.80} has its result already, or another process is completing it")
         state = self.revive(stored[operation])
-        completion = _completed_now(operation, state, later_result(state, value))
+        completion = _make_completion_now(operation, state, later_result(state, value))
         if not store.finish(operation.id, write_completion(completion)):
             raise OperationError(f"{name!r:.80} has its result already")
         self._announce(state, completion)
@@ -333,7 +333,7 @@ class Operations:
                 f"{lost.tool} ran, but operation {lost.id} was never completed and is no longer tracked. "
                 "Find out what it has done before calling it again."
             )
-            self._complete(dropped[1], _completed_now(*dropped, ToolResult.error("unknown_outcome", text)))
+            self._complete(dropped[1], _make_completion_now(*dropped, ToolResult.error("unknown_outcome", text)))
         return operation
 
     def _full(self) -> str:
@@ -417,7 +417,7 @@ class Operations:
             if cancels_the_call(error):
                 raise
             result = later_result(state, error)
-        return await _completed(operation, state, result)
+        return await _make_completion(operation, state, result)
 
 
 def _loop_of(state: CallState) -> asyncio.AbstractEventLoop:

@@ -216,7 +216,7 @@ class Batch:
                 await asyncio.wait(list(self._tasks.values()))  # each with its grace period
             for state in self.states:
                 if state not in self._settled:
-                    await answer(state, error=self._interrupted(state))
+                    await answer(state, error=self._interruption(state))
                     self._settle(state)
             raise
         finally:
@@ -268,7 +268,7 @@ class Batch:
         Returns:
             Their outcome, or `None` if there are none.
         """
-        kept = {state for _, state in self._matched(calls)}
+        kept = {state for _, state in self._match(calls)}
         others = [state for state in self.started_early if state not in kept]
         for state in others:
             if state in self._started and state.result is None:
@@ -279,7 +279,7 @@ class Batch:
             del self.started_early[state]
             if state.asking is not None and state.pending is not None:  # not resumed, as no answer has the call
                 state.asking.stay(None)
-                conclude(state, failure_result(state, self._interrupted(state)))
+                conclude(state, failure_result(state, self._interruption(state)))
             self._settle(state)
         return self._result(others) if others else None
 
@@ -287,13 +287,13 @@ class Batch:
         """Sets the calls of the complete answer, in order; those that were started early continue."""
         states: list[CallState] = []
         assert self._early is not None
-        for call, early in self._matched(calls):
+        for call, early in self._match(calls):
             if early is not None:
                 early.replace(attrs.evolve(early.call, id=call.id, provider_metadata=call.provider_metadata))
             states.append(early or self.make_state(call, self._early[0], None))
         self.states = states
 
-    def _matched(self, calls: Iterable[ToolCall]) -> Iterator[tuple[ToolCall, CallState | None]]:
+    def _match(self, calls: Iterable[ToolCall]) -> Iterator[tuple[ToolCall, CallState | None]]:
         """Each call with the early one of the same tool and arguments, or `None`; each early one is used once."""
         left = dict(self.started_early)
         for call in calls:
@@ -367,7 +367,7 @@ class Batch:
             while task.cancelling():
                 task.uncancel()
             if not state.is_seen:
-                await finish(state, error=self._interrupted(state))
+                await finish(state, error=self._interruption(state))
         finally:  # also after another cancellation during `finish`
             self._settle(state)
             self._tasks.pop(state, None)
@@ -382,13 +382,13 @@ class Batch:
             text = f"{state.call.name} was not run: your message was cut off in this call. Make the whole call again."
             return CallError("cut_off", text)
         if self._stopped:
-            return self._interrupted(state)
+            return self._interruption(state)
         error, earlier = self.refused.get(state), self.states[: state.position.index] if self.sequential else ()
         if error is None and any(each.pending is not None for each in earlier):
             return overtaking_error(state)
         return error
 
-    def _interrupted(self, state: CallState) -> CallError:
+    def _interruption(self, state: CallState) -> CallError:
         reason = self._ended or ("cancelled" if self._has_run else "the answer broke off")
         if state.started_at is None:
             return CallError("skipped", f"{state.call.name} was not run: the turn had ended ({reason}).")
@@ -407,7 +407,7 @@ class Batch:
                 position.scheduler.suspend(position.index)
             position.scheduler.passed(position.index)
         if state.result is None:
-            conclude(state, failure_result(state, state.error or self._interrupted(state)))
+            conclude(state, failure_result(state, state.error or self._interruption(state)))
         if state.settings.emit is not None:
             emit_ended(state)
         if ending.fatal is not None:

@@ -30,7 +30,7 @@ async def check_tools(
     for link in chain:
         try:
             answer = await chain.ask(link, resolved, config)
-            resolved = resolved if answer is None else _checked(answer, resolved)
+            resolved = resolved if answer is None else _check(answer, resolved)
         except Exception as error:  # noqa: BLE001  of any kind that a callback raises
             cause = error.__cause__ or error
             log_failure(title_of(link), cause)
@@ -44,7 +44,7 @@ async def check_tools(
     return evolve(resolved, problems=(*resolved.problems, *map(Problem, failures)))
 
 
-def _checked(answer: Any, before: ResolvedTools) -> ResolvedTools:
+def _check(answer: Any, before: ResolvedTools) -> ResolvedTools:
     """The answer of a callback; raises `TypeError` or `ValueError` for another than it may give."""
     if type(answer) is not ResolvedTools:
         raise TypeError(f"answered {type(answer).__name__}; it may answer ResolvedTools or None")

@@ -238,7 +238,7 @@ def emit_pending(state: CallState) -> None:
     if isinstance(given, Mapping):
         given = read_only(given)
     emit(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
-    state.context.listener = partial(_updated, state, state.context.listener)
+    state.context.listener = partial(_report, state, state.context.listener)
     state.received_at = time.monotonic()
 
 
@@ -252,7 +252,7 @@ def emit_ended(state: CallState) -> None:
     emit(state, ended(result), **facts)
 
 
-def _updated(state: CallState, listener: Callable[[object], None] | None, update: object) -> None:
+def _report(state: CallState, listener: Callable[[object], None] | None, update: object) -> None:
     if listener is not None:
         listener(update)
     if isinstance(update, Progress):
@@ -355,7 +355,7 @@ class Observers:
         in_loop = tuple(link for link in links if not link.blocking)
         with self._lock:
             queues = [
-                self._threads.setdefault(link, _ThreadQueue(link, self._failed)) for link in links if link.blocking
+                self._threads.setdefault(link, _ThreadQueue(link, self._log_once)) for link in links if link.blocking
             ]
 
         def send(event: CallEvent) -> None:
@@ -447,13 +447,13 @@ class Observers:
         try:
             await within(LIMIT_SECONDS, maybe_await(link.function(event)))
         except LimitExpiredError:
-            self._failed(link, TimeoutError(f"took longer than {LIMIT_SECONDS:g} s for one event"))
+            self._log_once(link, TimeoutError(f"took longer than {LIMIT_SECONDS:g} s for one event"))
         except BaseException as error:
             if cancels_the_call(error):
                 raise
-            self._failed(link, error)
+            self._log_once(link, error)
 
-    def _failed(self, link: Callback, error: BaseException) -> None:
+    def _log_once(self, link: Callback, error: BaseException) -> None:
         failure = link.owner, type(error)
         with self._lock:
             if failure in self._failures:

@@ -61,15 +61,15 @@ def refusal(name: str, tools: Iterable[Tool], *, exists: bool) -> CallError:
 def unknown(name: str, available: Sequence[str]) -> CallError:
     """The error of an unknown name, with up to three near misses and the available names."""
     near = did_you_mean(suggest(name, available))
-    return CallError("unknown_tool", f"No tool is called {name[:_MOST_OF_A_NAME]!r}.{near} {_listed(available)}")
+    return CallError("unknown_tool", f"No tool is called {name[:_MOST_OF_A_NAME]!r}.{near} {_list_names(available)}")
 
 
 def not_offered(name: str, offered: Collection[str]) -> CallError:
     """The error of a call to a tool that exists but isn't offered in this request."""
-    return CallError("not_offered", f"{name} is not available for this request. {_listed([*offered])}")
+    return CallError("not_offered", f"{name} is not available for this request. {_list_names([*offered])}")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     return f"Available: {', '.join(names[:_MOST_LISTED]) or 'none'}{more}."
 

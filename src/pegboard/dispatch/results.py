@@ -125,7 +125,7 @@ def quick_result(tool: Tool, value: Any, limits: Limits) -> ToolResult | None:
         elif value is None and validator is None:
             return None
         else:
-            data, left = (value, 0) if kind in _SCALARS or kind is float else _copied(value, MOST_AT_ONCE)
+            data, left = (value, 0) if kind in _SCALARS or kind is float else _copy(value, MOST_AT_ONCE)
             wraps = isinstance(tool.handler, Handler) and tool.handler.wraps_result
             if wraps or (validator is not None and type(data) is not dict):
                 data = {"result": data}
@@ -144,7 +144,7 @@ class _UnusualError(Exception):
     """A value needs more than one pass."""
 
 
-def _copied(value: Any, left: int, depth: int = 0) -> tuple[Any, int]:
+def _copy(value: Any, left: int, depth: int = 0) -> tuple[Any, int]:
     """A copy of a value as JSON data, as `to_json_data` gives it, and the rest of a budget, as of `values_left`.
 
     The rest may be negative: then the value is large.
@@ -171,14 +171,14 @@ def _copied(value: Any, left: int, depth: int = 0) -> tuple[Any, int]:
         if kind is str:
             left -= len(item) >> 6
         elif kind not in _WRITTEN_SO:
-            item, left = _copied(item, left, depth + 1)  # noqa: PLW2901
+            item, left = _copy(item, left, depth + 1)  # noqa: PLW2901
         done.append(item)
     return (done if keys is None else dict(zip(keys, done, strict=True))), left
 
 
 @lru_cache(1_024)
 def _copier_of(kind: type[Any]) -> Callable[[Any, int, int], tuple[Any, int]]:
-    """`_copied` of an attrs class, as straight code: reading its attributes in a loop takes three times as long."""
+    """`_copy` of an attrs class, as straight code: reading its attributes in a loop takes three times as long."""
     names = names_to_write(kind) if attrs.has(kind) else None
     if not names or issubclass(kind, _WRITTEN_OTHERWISE) or foreign_writer(kind) or nearest_notation(kind) is not None:
         raise _UnusualError
@@ -192,7 +192,7 @@ def _copier_of(kind: type[Any]) -> Callable[[Any, int, int], tuple[Any, int]]:
         )
     items = ", ".join(f"{key!r}: v{number}" for number, (_, key) in enumerate(names))
     code.append(f" return {{{items}}}, left - {len(names)}")
-    space: dict[str, Any] = {"unusual": _UnusualError, "plain": _WRITTEN_SO, "copied": _copied, "__name__": __name__}
+    space: dict[str, Any] = {"unusual": _UnusualError, "plain": _WRITTEN_SO, "copied": _copy, "__name__": __name__}
     exec("\n".join(("def copy(value, left, depth):", *code)), space)  # noqa: S102  made of attributes' names only
     return space["copy"]
 
@@ -235,7 +235,7 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
     validator = tool.output_validator
     try:
         if isinstance(value, ToolResult):
-            result = _checked(value)
+            result = _check(value)
         elif validator is not None or (result := _of_no_data(value)) is None:
             data = value if type(value) in _SCALARS else to_json_data(value)
             # An output schema needs an object; a tool without a handler was run by its host.
@@ -262,7 +262,7 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
     return result
 
 
-def _checked(result: ToolResult) -> ToolResult:
+def _check(result: ToolResult) -> ToolResult:
     """A tool's own `ToolResult`, with structured content converted to JSON types."""
     data = result.structured_content
     if data is None or not json_problems(data):
@@ -563,7 +563,7 @@ def error_result(
     only if `expose` is set.
     """
     try:
-        result = _worded(name, error, expose)
+        result = _error_result(name, error, expose)
         text = result.text
         if len(text) <= limits.small:
             return result
@@ -574,7 +574,7 @@ def error_result(
         return ToolResult.error("tool_failure", f"{name} failed.", detail=detail_of(failed))
 
 
-def _worded(name: str, error: BaseException, expose: bool) -> ToolResult:
+def _error_result(name: str, error: BaseException, expose: bool) -> ToolResult:
     if isinstance(error, CallError):
         return error.result()
     detail = detail_of(error)
@@ -586,12 +586,12 @@ def _worded(name: str, error: BaseException, expose: bool) -> ToolResult:
         return attrs.evolve(result, metadata={"retryable": error.retryable})
     if isinstance(error, asyncio.CancelledError):
         return ToolResult.error("aborted", f"{name} cancelled itself before it returned a result.")
-    raised = _raised(error)
+    raised = _unwrap(error)
     text = f": {_text_of(raised)}" if expose else ""
     return ToolResult.error("tool_failure", f"{name} failed: {type(raised).__name__}{text}.", detail=detail)
 
 
-def _raised(error: BaseException) -> BaseException:
+def _unwrap(error: BaseException) -> BaseException:
     """The tool's exception: coroutines and futures wrap a `StopIteration` in a `RuntimeError`."""
     cause = error.__cause__
     return cause if isinstance(error, RuntimeError) and isinstance(cause, StopIteration | StopAsyncIteration) else error

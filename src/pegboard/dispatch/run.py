@@ -120,9 +120,9 @@ async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -
     running = state.running
     assert running is not None
     if (lock := running.lock) is not None and lock.lost is not None:
-        from pegboard.dispatch.shared_locks import lost_error
+        from pegboard.dispatch.shared_locks import loss_error
 
-        raise lost_error(state, lock.lost)
+        raise loss_error(state, lock.lost)
     if tool.policy.executor not in HERE:
         from pegboard.dispatch.executors.executor import run_remote  # loaded for such tools only
 

@@ -171,7 +171,7 @@ def new_deadline(state: CallState, name: str, seconds: float | None, grace: floa
 
 
 @contextmanager
-def paused_deadlines(state: CallState) -> Generator[None]:
+def pause_deadlines(state: CallState) -> Generator[None]:
     """Context that pauses the time limits of a call, its callback and its enclosing calls.
 
     Those in another event loop, such as one that a tool runs in its thread, go on.

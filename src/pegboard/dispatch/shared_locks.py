@@ -49,13 +49,13 @@ async def run_held(state: CallState, handle: LockHandle, call: Awaitable[Any]) -
     except BaseException as error:
         if handle.lost is None or cancels_the_call(error):
             raise
-        raise lost_error(state, handle.lost) from error
+        raise loss_error(state, handle.lost) from error
     if handle.lost is not None:
-        raise lost_error(state, handle.lost)
+        raise loss_error(state, handle.lost)
     return value
 
 
-def lost_error(state: CallState, reason: str) -> CallError:
+def loss_error(state: CallState, reason: str) -> CallError:
     """The error of a call whose locks were lost."""
     if state.started_at is None:
         return CallError("not_executed", f"{state.name} was not run: it has lost its locks. Try again.", detail=reason)

@@ -18,7 +18,7 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, prepare, validate
 from pegboard.dispatch.results import failure_result, hold_to_limits, quick_result, shape
 from pegboard.dispatch.run import attach, run_locked, start
-from pegboard.dispatch.running import count_nested, enclosing_lock, lock_of, lock_request_of, paused_deadlines
+from pegboard.dispatch.running import count_nested, enclosing_lock, lock_of, lock_request_of, pause_deadlines
 from pegboard.dispatch.state import NO_ARGUMENTS, BatchPosition, CallSnapshot, CallState, Settings, needs_asking
 from pegboard.errors import CallStoppedError, ToolError, log_failure
 from pegboard.timeout import cancels_the_call, running_task
@@ -50,7 +50,7 @@ def state_for(  # noqa: PLR0913, PLR0917  as `CallState`
         shared, provided = context, snapshot.runtime.provided
         assert provided is not None
         provided = provided.over(context.services)
-        context = _completed(context, name, call_id, services=provided, host=settings.host, offered=snapshot.tools)
+        context = _complete(context, name, call_id, services=provided, host=settings.host, offered=snapshot.tools)
         context.internals.pending_actions = shared.actions
     state = CallState(name, raw, call_id, context, snapshot, settings)
     if (around := enclosing_call.get()) is not None:
@@ -76,11 +76,11 @@ def state_of(
     return state
 
 
-def nested_state(outer: CallState, name: str, raw: Mapping[str, Any] | str) -> CallState:
+def make_nested_state(outer: CallState, name: str, raw: Mapping[str, Any] | str) -> CallState:
     """The state of a nested call: of the same request, one level deeper, with its caller's batch index."""
     context = outer.context
     call_id = f"{context.call_id}/{count_nested(outer)}"
-    own = _completed(context, name, call_id, host=outer.settings.host, offered=outer.snapshot.tools)
+    own = _complete(context, name, call_id, host=outer.settings.host, offered=outer.snapshot.tools)
     own.depth, own.confirmation = outer.depth + 1, None
     if context.internals.pending_actions is not None:
         own.internals.pending_actions = PendingActions(context.state)  # it sees its caller's changes
@@ -90,7 +90,7 @@ def nested_state(outer: CallState, name: str, raw: Mapping[str, Any] | str) -> C
     return state
 
 
-def _completed(context: ToolContext, name: str, call_id: str, **facts: Any) -> ToolContext:
+def _complete(context: ToolContext, name: str, call_id: str, **facts: Any) -> ToolContext:
     """A context of a call's own."""
     facts |= {"call_id": call_id or context.call_id, "trace": dict(context.trace)}
     return attrs.evolve(context, tool=name, cancelled=False, deadline=None, **facts)
@@ -555,8 +555,8 @@ class DispatchHost:
             TurnAbortedError: A callback ends the turn.
         """
         outer = _state_of(context)
-        inner = nested_state(outer, name, arguments)
-        with paused_deadlines(outer):  # the inner call has its own limit, and may wait for the user
+        inner = make_nested_state(outer, name, arguments)
+        with pause_deadlines(outer):  # the inner call has its own limit, and may wait for the user
             await run_call(inner, is_alone=True)
         if inner.ending.fatal is not None:
             raise inner.ending.fatal

@@ -71,15 +71,15 @@ def read_only(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Read-only view of the arguments, also of nested values; equal to them, and plain when copied."""
     if all(type(value) in _FLAT for value in arguments.values()):
         return MappingProxyType(arguments)
-    return MappingProxyType(_copied(dict(arguments), _ReadOnlyDict, _ReadOnlyList))
+    return MappingProxyType(_copy(dict(arguments), _ReadOnlyDict, _ReadOnlyList))
 
 
 def plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """A deep copy in plain dicts and lists."""
-    return _copied(dict(arguments), dict, list)
+    return _copy(dict(arguments), dict, list)
 
 
-def _copied(value: Any, dict_type: type[dict[Any, Any]], list_type: type[list[Any]]) -> Any:
+def _copy(value: Any, dict_type: type[dict[Any, Any]], list_type: type[list[Any]]) -> Any:
     """A deep copy in other containers, of any depth; shared and cyclic parts stay so."""
     done: dict[int, Any] = {}
     pending: list[tuple[Any, Any]] = []

@@ -45,7 +45,7 @@ def _make(name: str, table: Mapping[str, Any], source: Any) -> Any:
             raise _wrong("the executor is registered as it is, and takes no settings", name, key)
         return source
     _check_keys(source, resolved, name)
-    secrets += _hidden(settings, without_secrets(settings))
+    secrets += _find_hidden(settings, without_secrets(settings))
     try:
         return source(**resolved)
     except Exception as error:
@@ -67,11 +67,11 @@ def _codec(place: str, name: str) -> Any:
     return codec
 
 
-def _hidden(value: Any, shown: Any) -> Iterator[str]:
+def _find_hidden(value: Any, shown: Any) -> Iterator[str]:
     """The texts in settings that are secrets, by what `without_secrets` shows of them."""
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            yield from _hidden(value[key], shown[key])
+            yield from _find_hidden(value[key], shown[key])
     elif isinstance(value, str) and value != shown:
         yield value
 

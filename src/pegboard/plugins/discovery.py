@@ -262,7 +262,7 @@ class _Search:
         try:
             points: list[Any] = list(distribution.entry_points.select(group=GROUP))  # pyright: ignore[reportUnknownMemberType]
         except (TypeError, ValueError) as error:  # by version of importlib_metadata
-            raise MetadataError(damaged_line(text) or f"entry_points.txt can't be read: {cause_of(error)}") from None
+            raise MetadataError(line_fault(text) or f"entry_points.txt can't be read: {cause_of(error)}") from None
         if not points and f"{_HEADER}\n" in f"{text}\n":
             raise MetadataError("the group's name in entry_points.txt is damaged")
         if len(points) > _MOST_PLUGINS:
@@ -291,7 +291,7 @@ class _Search:
         if not _FOLDER.fullmatch(_folder(distribution)):
             raise MetadataError("its metadata folder has an invalid name")
         if self._carriers is None:
-            self._carriers = dict(chain.from_iterable(map(_carried, self._all)))
+            self._carriers = dict(chain.from_iterable(map(_metadata_folders, self._all)))
         carrier = self._carriers.get(location.casefold())
         if carrier is not None:
             raise MetadataError(f"{carrier} has installed files into its metadata folder {_folder(distribution)}")
@@ -308,7 +308,7 @@ def installed() -> dict[str, Distribution]:
     return {name: next(filter(_has_metadata, of_name), of_name[0]) for name, of_name in named.items()}
 
 
-def damaged_line(text: str) -> str:
+def line_fault(text: str) -> str:
     """What is wrong with the first line of an `entry_points.txt` that can't be read or has no effect, or `""`."""
     is_in_group = False
     for number, line in enumerate(map(str.strip, text.splitlines()), 1):
@@ -352,7 +352,7 @@ def _text(distribution: Distribution, file: str) -> str | None:
         raise MetadataError(f"{file} isn't UTF-8") from None
 
 
-def _carried(distribution: Distribution) -> Iterator[tuple[str, str]]:
+def _metadata_folders(distribution: Distribution) -> Iterator[tuple[str, str]]:
     """The metadata folders, other than its own, that a distribution has files in; each with the distribution's name."""
     own = _location(distribution)
     if own is None:

@@ -92,7 +92,7 @@ def _uses_in(file: str, source: bytes) -> Iterator[PrivateUse]:
     with warnings.catch_warnings(action="ignore"):  # on strings with odd escapes
         nodes = list(ast.walk(ast.parse(source)))  # a parent before its parts
     bound: dict[str, str] = {}
-    for line, name, module in {*_imported(nodes, bound), *_in_strings(nodes)} | {*_attributes(nodes, bound)}:
+    for line, name, module in {*_find_imports(nodes, bound), *_in_strings(nodes)} | {*_attributes(nodes, bound)}:
         if name.partition(".")[0] == "pegboard" and is_private(name, module):
             yield PrivateUse(file, line, name)
 
@@ -118,7 +118,7 @@ def _modules() -> frozenset[str]:
     return frozenset((*PUBLIC, *(".".join(part).removesuffix(".__init__") for part in parts)))
 
 
-def _imported(nodes: Iterable[ast.AST], bound: dict[str, str]) -> Iterator[tuple[int, str, str]]:
+def _find_imports(nodes: Iterable[ast.AST], bound: dict[str, str]) -> Iterator[tuple[int, str, str]]:
     """The line, the dotted name, and the part of it that is a module, of each import; `bound` gets the modules."""
     for node in nodes:
         if isinstance(node, ast.Import):

@@ -87,7 +87,7 @@ def load(
     manager = PluginManager(registry, own, config, seconds)
     registry.contributions.manager, registry.contributions.executors = manager, executor_setups(config)
     loading = _Loading(manager, own, refresh=refresh, progress=progress)
-    wanted = loading.choose(discovery, blocked_names(config, block), config.enable)
+    wanted = loading.choose(discovery, names_to_block(config, block), config.enable)
     own |= {found.name: merged.settings(found.name, found.distribution) for found in wanted}
     if live:
         for found in wanted:
@@ -249,7 +249,7 @@ def is_wanted(config: Config, autoload: bool | None) -> bool:
     return config.autoload and autoload_in(os.environ)
 
 
-def blocked_names(config: Config, block: Iterable[str]) -> frozenset[str]:
+def names_to_block(config: Config, block: Iterable[str]) -> frozenset[str]:
     """The names of blocked plugins: the configuration's, the caller's, and those of `PEGBOARD_BLOCK`."""
     named = os.environ.get("PEGBOARD_BLOCK", "").split(",")
     return frozenset({*config.block, *tuple_of("block", str)(block), *(name.strip() for name in named)})
@@ -260,15 +260,15 @@ def installed() -> Contributions:
 
     Made once per process, without child processes; `PEGBOARD_BLOCK` and `PEGBOARD_AUTOLOAD` apply.
     """
-    return _installed(os.environ.get("PEGBOARD_BLOCK", ""), os.environ.get("PEGBOARD_AUTOLOAD", ""))
+    return _load_installed(os.environ.get("PEGBOARD_BLOCK", ""), os.environ.get("PEGBOARD_AUTOLOAD", ""))
 
 
 @cache
-def _installed(_block: str, _autoload: str) -> Contributions:
+def _load_installed(_block: str, _autoload: str) -> Contributions:
     registry = ToolRegistry()
     manager = registry.contributions.manager = PluginManager(registry)
     discovery = discover() if is_wanted(NO_CONFIG, None) else Discovery()
     loading = _Loading(manager, {}, refresh=False, progress=None)
-    wanted = loading.choose(discovery, blocked_names(NO_CONFIG, ()), None)
+    wanted = loading.choose(discovery, names_to_block(NO_CONFIG, ()), None)
     manager.list_plugins([(found, stale_manifest(found)) for found in wanted])
     return registry.contributions

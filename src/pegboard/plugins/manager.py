@@ -30,7 +30,7 @@ from pegboard.errors import (
     operator_log,
     suggest,
 )
-from pegboard.plugins.manifest import PluginManifest, changed_tools, stale_manifest
+from pegboard.plugins.manifest import PluginManifest, compare_tools, stale_manifest
 from pegboard.plugins.names import NameOwners, without
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread, side_effect_problem, watch_side_effects
 from pegboard.registry import ToolRegistry
@@ -405,13 +405,13 @@ class PluginManager:
             plugin.failure = PluginError(name, "it was unloaded", distribution=plugin.origin.distribution)
         return self._chains()
 
-    def _configured(self, plugin: str, tool: Tool) -> Tool:
+    def _configure(self, plugin: str, tool: Tool) -> Tool:
         """The tool under its name in this registry, and with the executor that the configuration sets for that."""
-        tool = self._named(plugin, tool)
+        tool = self._rename(plugin, tool)
         policy = self.config.placed(tool.policy, tool.name)
         return tool if policy is tool.policy else tool.evolve(policy=policy)
 
-    def _named(self, plugin: str, tool: Tool) -> Tool:
+    def _rename(self, plugin: str, tool: Tool) -> Tool:
         rename, name = self.config.rename, self.config.prefix.get(plugin, "") + tool.name
         name = rename.get(f"{plugin}:{tool.name}") or rename.get(name, name)
         if name == tool.name:
@@ -444,7 +444,7 @@ class PluginManager:
             handler = LateHandler(lambda name=spec.name: self._live_tool(plugin, name))
             tool = Tool(spec, handler, plugin.origin)
             facts = manifest.requests.get(spec.name)
-            plugin.listed[spec.name] = self._configured(plugin.name, tool if facts is None else facts.on(tool, handler))
+            plugin.listed[spec.name] = self._configure(plugin.name, tool if facts is None else facts.on(tool, handler))
         self.reserve(plugin.origin, plugin.listed.values(), manifest)
         return [*plugin.listed.values()]
 
@@ -503,9 +503,9 @@ class PluginManager:
     def _register(self, plugin: Plugin) -> None:
         """Registers what a plugin brought; tools that are still as listed are replaced by live ones."""
         origin, listed, faults = plugin.origin, plugin.listed, [*plugin.faults]
-        plugin.live = {tool.name: self._configured(plugin.name, tool) for tool in plugin.tools}
+        plugin.live = {tool.name: self._configure(plugin.name, tool) for tool in plugin.tools}
         now, then = ({name: tool.spec for name, tool in tools.items()} for tools in (plugin.live, listed or {}))
-        if listed is not None and (changed := changed_tools(now, then)):
+        if listed is not None and (changed := compare_tools(now, then)):
             plugin.live = {name: tool for name, tool in plugin.live.items() if name not in changed}
             faults.append(f"its listing differs: {', '.join(changed.values())}; {_REFRESH}")
             if self.on_stale is not None:

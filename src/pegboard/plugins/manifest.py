@@ -119,9 +119,9 @@ class RequestFacts:
 
     def on(self, tool: Tool, late: LateHandler) -> Tool:
         """A listed tool with these facts; if it processes requests, the first request imports its plugin."""
-        process = partial(_processed, late) if self.processes else None
+        process = partial(_process, late) if self.processes else None
         reads = {"read_only": _unknown} if self.may_read_only else {}
-        prepare = _unprepared if self.prepares else None
+        prepare = _leave_unprepared if self.prepares else None
         facts = {"offered": self.offered, "instructions": self.instructions, "policy": self.policy}
         return tool.evolve(process_request=process, by_arguments=reads, prepare_arguments=prepare, **facts)
 
@@ -135,12 +135,12 @@ def _unknown(_arguments: Any) -> None:
     """Whether a call is read-only, which only the tool's code can tell."""
 
 
-def _unprepared(arguments: JsonObject) -> JsonObject:
+def _leave_unprepared(arguments: JsonObject) -> JsonObject:
     """The arguments of a call, which only the tool's code prepares: each call imports it."""
     return arguments
 
 
-async def _processed(late: LateHandler, request: Any, context: Any, services: Any) -> Any:
+async def _process(late: LateHandler, request: Any, context: Any, services: Any) -> Any:
     """The request as the live tool processes it; a plain function runs off the loop, as the import does."""
     from pegboard.threads import run_in_thread
 
@@ -208,7 +208,7 @@ class PluginManifest:
         now, then = self.to_json(), earlier.to_json()
         kinds = [kind for kind in _NAMED if sorted(now.get(kind, ())) != sorted(then.get(kind, ()))]
         kinds += ["tools' requests"] if self.requests != earlier.requests else []
-        return [*changed_tools(*tools).values(), *(f"its {kind} differ" for kind in kinds)]
+        return [*compare_tools(*tools).values(), *(f"its {kind} differ" for kind in kinds)]
 
     def to_json(self) -> JsonObject:
         """What it brings, without plugin and distribution: `{"tools": [...], "hooks": [...], ...}`."""
@@ -220,7 +220,7 @@ class PluginManifest:
             "faults": _readable(self.faults),
             "notes": _readable(self.notes),
             "requests": {name: facts.to_json() for name, facts in sorted(self.requests.items())},
-            "published": None if self.published is None else _published_json(self.published),
+            "published": None if self.published is None else _publication_json(self.published),
             "failure": self.failure and self.failure[:_MOST_CHARACTERS],
         }
         return {key: value for key, value in data.items() if value or key == "tools"}
@@ -238,7 +238,7 @@ class PluginManifest:
             if key in KINDS:
                 own["names"][key] = _as_texts(value, where)
             elif key == "published":
-                own[key] = _published_in(value, found.origin, where)
+                own[key] = _read_publication(value, found.origin, where)
             elif key in _READERS:
                 own[key] = _READERS[key](value, where)
             else:
@@ -251,7 +251,7 @@ def _readable(texts: Iterable[str]) -> list[str]:
     return [text[:_MOST_CHARACTERS] or "?" for text in islice(texts, _MOST_NAMES)]
 
 
-def changed_tools(now: Mapping[str, ToolSpec], then: Mapping[str, ToolSpec]) -> dict[str, str]:
+def compare_tools(now: Mapping[str, ToolSpec], then: Mapping[str, ToolSpec]) -> dict[str, str]:
     """The names of the tools that are gone, new or changed, sorted, each with a description of the change."""
     return {
         name: f"tool {name!r} {'is gone' if name not in now else 'is new' if name not in then else 'has changed'}"
@@ -260,7 +260,7 @@ def changed_tools(now: Mapping[str, ToolSpec], then: Mapping[str, ToolSpec]) -> 
     }
 
 
-def _published_json(published: PublishedTools) -> JsonObject:
+def _publication_json(published: PublishedTools) -> JsonObject:
     origins = ((tool, tool.origin) for tool in published.tools)
     tools = [
         {"toolset": of.toolset, "trusted": of.trusted, "source": of.source, "spec": tool.spec.to_json()}
@@ -271,7 +271,7 @@ def _published_json(published: PublishedTools) -> JsonObject:
     return {"tools": tools, "files": files, "failed": published.failed, "identities": identities}
 
 
-def _published_in(data: Any, owner: Origin, place: str) -> PublishedTools:
+def _read_publication(data: Any, owner: Origin, place: str) -> PublishedTools:
     members = _as_object(data, place)
     tools: list[Tool] = []
     for item in _as_list(members.get("tools"), place, _MOST_PUBLISHED):
@@ -360,7 +360,7 @@ def find_manifest(found: FoundPlugin, *, stale: bool = False) -> Path | None:
     """
     record = found.record()
     if record is not None and found.root is not None:
-        return _recorded(found, found.root, record)
+        return _find_in_record(found, found.root, record)
     try:
         path = manifest_path(found)
         written = path.stat().st_mtime_ns
@@ -372,7 +372,7 @@ def find_manifest(found: FoundPlugin, *, stale: bool = False) -> Path | None:
     return None if sources is None or any(_is_newer(source, written) for source in sources) else path
 
 
-def _recorded(found: FoundPlugin, root: str, record: bytes) -> Path | None:
+def _find_in_record(found: FoundPlugin, root: str, record: bytes) -> Path | None:
     """The first of the possible paths that RECORD (`path,digest,size` a line) has."""
     lines = b"\n" + record
     parts = found.module.split(".")
@@ -471,12 +471,12 @@ def manifest_text(manifests: Sequence[PluginManifest]) -> str:
         if manifest.faults:
             raise ManifestError(f"plugin {manifest.plugin!r} has faults: {'; '.join(manifest.faults)}")
     ((distribution, version),) = whose
-    plugins = {manifest.plugin: _ordered(manifest) for manifest in sorted(manifests, key=lambda item: item.plugin)}
+    plugins = {manifest.plugin: _sort(manifest) for manifest in sorted(manifests, key=lambda item: item.plugin)}
     data = {"format": _FORMAT, "distribution": distribution, "version": version, "plugins": plugins}
     return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
-def _ordered(manifest: PluginManifest) -> JsonObject:
+def _sort(manifest: PluginManifest) -> JsonObject:
     """Tools and names sorted. The keys inside a spec are not: their order reaches the model."""
     contents = evolve(manifest, notes=(), published=None).to_json()
     tools = sorted(contents.pop("tools"), key=lambda tool: tool["name"])

@@ -28,7 +28,7 @@ _FILE: Final = "accepted.json"
 Names = Mapping[str, Mapping[str, str]]  # kind -> name -> the normalised name of a distribution
 
 
-def accepted_names() -> Names:
+def load_accepted_names() -> Names:
     """Which distribution each name was accepted for in this environment; nothing where the file is invalid."""
     kinds: dict[str, Any] = _environments().get(sys.prefix) or {}
     return {kind: kinds[kind] for kind in KINDS if isinstance(kinds.get(kind), dict)}
@@ -97,7 +97,7 @@ class NameOwners:
 
     def reserve(self, distribution: str) -> None:
         """Reserves what was accepted for a distribution that is left out, so that no other gets it."""
-        for kind, of_kind in accepted_names().items():
+        for kind, of_kind in load_accepted_names().items():
             names = [name for name, owner in of_kind.items() if owner == normalised(distribution)]
             self.add(kind, names, Origin(distribution=distribution))
 
@@ -121,13 +121,13 @@ class NameOwners:
         if preferred:
             return next(iter(preferred)) if len(preferred) == 1 else None
         if self._accepted is None:
-            self._accepted = accepted_names()
+            self._accepted = load_accepted_names()
         accepted = self._accepted.get(kind, {}).get(name)
         return accepted if accepted in origins else None
 
     def to_accept(self, installed: Iterable[str]) -> Names:
         """What to accept now: every name without a conflict, and what was accepted for installed distributions."""
-        before, here = accepted_names(), frozenset(map(normalised, installed))
+        before, here = load_accepted_names(), frozenset(map(normalised, installed))
         names: dict[str, dict[str, str]] = {
             kind: {name: owner for name, owner in of_kind.items() if owner in here} for kind, of_kind in before.items()
         }

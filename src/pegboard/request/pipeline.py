@@ -195,7 +195,7 @@ class Pipeline:
             RegistrationError: There is no `name`, or the function has an unknown parameter.
         """
         place = self._place(name)
-        return self._spliced(place, place + 1, Processor(name, function, owner))
+        return self._splice(place, place + 1, Processor(name, function, owner))
 
     def remove(self, name: str) -> Pipeline:
         """A pipeline without this processor.
@@ -204,7 +204,7 @@ class Pipeline:
             RegistrationError: There is no `name`; with near misses.
         """
         place = self._place(name)
-        return attrs.evolve(self._spliced(place, place + 1), removed=self.removed | {name})
+        return attrs.evolve(self._splice(place, place + 1), removed=self.removed | {name})
 
     def with_registered(self, registered: Iterable[tuple[str, _ProcessorFunction | Position, Origin]]) -> Pipeline:
         """A pipeline with the processors that are registered now, and without those that no longer are.
@@ -253,7 +253,7 @@ class Pipeline:
         try:
             for processor in self.processors:
                 before = request.problems
-                request = await _processed(processor, request, context, runner)
+                request = await _process(processor, request, context, runner)
                 if request.problems is before:
                     continue
                 own = processor_problem(processor.name, "", processor.owner).subject
@@ -290,9 +290,9 @@ class Pipeline:
             taken = self.get(processor.name)
             whose = "pegboard" if taken.built_in else str(taken.owner)
             raise RegistrationError(f"request processor {processor.name!r} is taken: {whose} has registered one")
-        return self._spliced(place, place, processor)
+        return self._splice(place, place, processor)
 
-    def _spliced(self, start: int, end: int, *processors: Processor) -> Pipeline:
+    def _splice(self, start: int, end: int, *processors: Processor) -> Pipeline:
         changed = (*self.processors[:start], *processors, *self.processors[end:])
         return attrs.evolve(self, processors=changed, removed=self.removed - {each.name for each in processors})
 
@@ -306,7 +306,7 @@ class Pipeline:
         return name in self.names
 
 
-async def _processed(
+async def _process(
     processor: Processor, request: ModelRequest, context: ReadonlyContext, runner: Runner
 ) -> ModelRequest:
     try:

@@ -89,7 +89,7 @@ async def _ask(
         given: Any = getattr(by, "instructions", None)
         if callable(given):
             given = await runner.ask(Callback(accept_keywords(given, ("context",))), context)
-        return _checked(given, foreign=tool is None or origin != HOST)
+        return _check(given, foreign=tool is None or origin != HOST)
     except BaseException as error:
         if cancels_the_call(error):
             raise
@@ -97,7 +97,7 @@ async def _ask(
         return processor_problem("instructions", cause, origin, tool, error)
 
 
-def _checked(given: Any, *, foreign: bool) -> tuple[str, ...]:
+def _check(given: Any, *, foreign: bool) -> tuple[str, ...]:
     parts = (given,) if isinstance(given, str) else () if given is None else given
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in cast("Iterable[Any]", parts)):
         raise TypeError(f"instructions must be a text or a list of texts, got {type(given).__name__}")
@@ -110,7 +110,7 @@ def _checked(given: Any, *, foreign: bool) -> tuple[str, ...]:
 _FRAME_BYTES: Final = 60  # around each entry, at any provider
 
 
-def _estimated_tokens(spec: ToolSpec) -> int:
+def _estimate_tokens(spec: ToolSpec) -> int:
     """The approximate number of tokens of a tool in a request: a quarter of its bytes as compact JSON."""
     examples = sum(len(str(example)) for example in spec.examples)
     size = len(spec.name) + len(spec.description.encode()) + len(spec.input_schema_text.encode()) + examples
@@ -139,7 +139,7 @@ class BudgetTools:
         if self.tokens is None or request.tools is None:
             return None
         # Deferred ones, which the provider loads on demand, take none.
-        sizes = {tool: _estimated_tokens(tool.spec) for tool in request.offered if not tool.spec.deferred}
+        sizes = {tool: _estimate_tokens(tool.spec) for tool in request.offered if not tool.spec.deferred}
         if sum(sizes.values()) <= self.tokens:
             return None
         pinned = {*self.pinned}
@@ -200,21 +200,21 @@ class LimitResults:
 def _cut(message: Message, most: int) -> Message:
     if message.role != "tool":
         return message
-    parts = [_shortened_result(part, most) if isinstance(part, ResultPart) else part for part in message.parts]
+    parts = [_shorten_result(part, most) if isinstance(part, ResultPart) else part for part in message.parts]
     return _with_parts(message, "tool", parts)
 
 
-def _shortened_result(part: ResultPart, most: int) -> ResultPart:
+def _shorten_result(part: ResultPart, most: int) -> ResultPart:
     text, result = part.result.text, part.result
     if len(text) <= most:
         return part
     media = (item for item in result.content if not isinstance(item, TextContent))
-    content = (TextContent(_shortened(text, most, part.name)), *media)
+    content = (TextContent(_shorten(text, most, part.name)), *media)
     # Some exporters send the data instead of the text, so it is dropped too.
     return attrs.evolve(part, result=attrs.evolve(result, content=content, structured_content=None))
 
 
-def _shortened(text: str, most: int, tool: str) -> str:
+def _shorten(text: str, most: int, tool: str) -> str:
     """The beginning and the end of a text, and a note between them, at most `most` characters in total."""
     tool = tool[:_MOST_OF_A_NAME]
     note = _NOTE.format(len(text), tool)
@@ -273,7 +273,7 @@ def _repair_history(request: ModelRequest) -> ModelRequest | None:
 
 def _rebuilt(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages, every call with one result; messages without a fault are the same objects."""
-    executed = [_hosted(message) for message in messages]
+    executed = [_provider_calls(message) for message in messages]
     taken = set[str]().union(*executed)  # these can't be changed
     counts: Counter[str] = Counter()
     waiting: dict[str, _Waiting] = {}  # by id, as the calls had them in the last message with that id
@@ -306,7 +306,7 @@ def _rebuilt(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(each if isinstance(each, Message) else each.message() for each in rebuilt)
 
 
-def _hosted(message: Message) -> set[str]:
+def _provider_calls(message: Message) -> set[str]:
     """The ids of the calls that the provider has executed."""
     return {part.call.id for part in message.parts if isinstance(part, CallPart) and part.call.provider_executed}
 

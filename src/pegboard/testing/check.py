@@ -292,11 +292,11 @@ async def _run_example(
 ) -> None:
     findings.ran += 1
     try:
-        result, blocked = await _watched(registry, tool, example)
+        result, blocked = await _watch(registry, tool, example)
         for _ in range(_RETRIES):
             if not blocked:
                 break
-            _, blocked = await _watched(registry, tool, example)
+            _, blocked = await _watch(registry, tool, example)
     except FatalToolError as error:
         findings.error(f"{called}: it ends the turn: {error}")
         return
@@ -311,7 +311,7 @@ async def _run_example(
         findings.notes.append(f"{called}: its result is an error ({result.kind}): {result.text[:200]}")
 
 
-async def _watched(
+async def _watch(
     registry: ToolRegistry, tool: Tool, example: Mapping[str, Any]
 ) -> tuple[ToolResult, list[tuple[float, str]]]:
     """The result, and where the call blocked the event loop."""
@@ -335,13 +335,13 @@ def _check_arguments(tool: Tool, findings: Findings) -> None:
     examples = [_problems_of(example, tool, findings) for example in spec.examples]
     for number, problems in enumerate(examples, 1):
         if problems:
-            refusal = f"its own example {number} is refused ({_joined(problems)})"
+            refusal = f"its own example {number} is refused ({_join(problems)})"
             findings.error(f"{called}: {refusal}: fix the example, or what refuses it")
     samples = list[Any]()
     with suppress(NoSampleError):
         samples += Samples(spec.input_schema, tool.validator.accepts).of()
     tried = [(sample, _problems_of(sample, tool, findings)) for sample in samples]
-    refused = [f"{short_text(sample)}: {_joined(problems)}" for sample, problems in tried if problems]
+    refused = [f"{short_text(sample)}: {_join(problems)}" for sample, problems in tried if problems]
     accepted = not all(examples) or any(problems == () for _, problems in tried)
     if not samples:
         findings.notes.append(
@@ -387,7 +387,7 @@ def _wrongly_accepted(known: Mapping[str, Any], tool: Tool, findings: Findings) 
         return
     for value in islice(mutations_of(dict(known)), _MOST_INVALID):
         if is_object(value) and _problems_of(value, tool, findings) == () and not reading.accepts(value):
-            problems = _joined(reading.problems(value))
+            problems = _join(reading.problems(value))
             yield f"{problems}; {draft} ignores that: write the schema as JSON Schema 2020-12"
 
 
@@ -408,7 +408,7 @@ def mutations_of(value: Any, level: int = 0) -> Iterator[Any]:
             yield from ([*value[:place], each, *value[place + 1 :]] for each in mutations_of(item, level + 1))
 
 
-def _joined(problems: tuple[str, ...]) -> str:
+def _join(problems: tuple[str, ...]) -> str:
     return "; ".join(problems[:_MOST_LISTED])
 
 

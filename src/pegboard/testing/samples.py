@@ -294,13 +294,13 @@ class Samples:
         """Different values for the items of an array; none at the deepest level."""
         if not is_object(rule):
             return ["sample", "other", 3] if rule else []
-        return list(islice(self._tried(rule, level), 1 if self._is_late(level) else None))
+        return list(islice(self._try(rule, level), 1 if self._is_late(level) else None))
 
     def _is_late(self, level: int) -> bool:
         """Whether optional parts are left out."""
         return level >= _FULL_LEVELS or self.left < 0
 
-    def _tried(self, rule: Any, level: int) -> Iterator[Any]:
+    def _try(self, rule: Any, level: int) -> Iterator[Any]:
         with suppress(NoSampleError):
             yield from self.of(rule, level + 1)
 
@@ -312,7 +312,7 @@ class Samples:
         variants: dict[str, list[Any]] = {}
         for name in dict.fromkeys((*optional, *required)):
             rule = properties.get(name, flat.get("additionalProperties", True))
-            variants[name] = list(islice(self._tried(rule, level), None if name in optional else 1))
+            variants[name] = list(islice(self._try(rule, level), None if name in optional else 1))
         ordinary = {name: found[0] for name, found in variants.items() if found}
         ordinary |= self._more_entries(flat, ordinary, level)
         yield ordinary
@@ -329,7 +329,7 @@ class Samples:
             return {}
         names = list(_KEYS)
         if is_object(of_names):
-            spelled = [name for name in self._tried({"type": "string", **of_names}, 0) if isinstance(name, str)]
+            spelled = [name for name in self._try({"type": "string", **of_names}, 0) if isinstance(name, str)]
             names = spelled if "format" in of_names else [*names, *spelled]
         taken = {*have, *flat.get("properties", ())}
         free = (name for name in dict.fromkeys(names) if name not in taken and self.fits(of_names, name))

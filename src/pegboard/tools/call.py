@@ -102,10 +102,10 @@ class ToolCall(JsonRecord):
         `providerMetadata`. Characters that UTF-8 can't encode are escaped in arguments, so that invalid JSON stays
         invalid; elsewhere they become U+FFFD.
         """
-        return {"id": unicode_text(self.id), **super().to_json(), "arguments": _written(self.arguments)}
+        return {"id": unicode_text(self.id), **super().to_json(), "arguments": _copy_arguments(self.arguments)}
 
 
-def _written(arguments: str | bytes | Mapping[str, Any]) -> Any:
+def _copy_arguments(arguments: str | bytes | Mapping[str, Any]) -> Any:
     if isinstance(arguments, bytes):
         return arguments.decode(errors="backslashreplace")
     if isinstance(arguments, str):
@@ -257,7 +257,7 @@ def merge_actions(actions: Iterable[Actions], base: Mapping[str, Any] | None = N
     for part in parts:
         for key, value in {**part.state_delta, **part.temporary}.items():
             before = _ABSENT if base is None else base.get(key, REMOVED)
-            state[key] = _merged(before, state[key], value, key, conflicts) if key in state else value
+            state[key] = _merge(before, state[key], value, key, conflicts) if key in state else value
         for name, version in part.artifact_delta.items():
             artifacts[name] = max(version, artifacts.get(name, version))
         transfer_to = transfer_to if part.transfer_to is None else part.transfer_to
@@ -272,7 +272,7 @@ def merge_actions(actions: Iterable[Actions], base: Mapping[str, Any] | None = N
     )
 
 
-def _merged(base: Any, one: Any, other: Any, path: str, conflicts: set[str]) -> Any:
+def _merge(base: Any, one: Any, other: Any, path: str, conflicts: set[str]) -> Any:
     """The merged value of two calls' changes; `REMOVED` is a missing value, `_ABSENT` an unknown base."""
     if _is_same(one, base) or _is_same(other, base):
         return other if _is_same(one, base) else one
@@ -282,7 +282,7 @@ def _merged(base: Any, one: Any, other: Any, path: str, conflicts: set[str]) -> 
     known = cast("dict[str, Any]", base if isinstance(base, dict) else {})
     ones, others = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
     both = {
-        key: _merged(
+        key: _merge(
             known.get(key, REMOVED), ones.get(key, REMOVED), others.get(key, REMOVED), f"{path}.{key}", conflicts
         )
         for key in {**ones, **others}
@@ -324,7 +324,7 @@ class State(MutableMapping[str, Any]):
             value = self._base[key]
             if not isinstance(value, _CONTAINERS):
                 return value
-            self._original[key], self._read[key] = _copied(value), _copied(value)
+            self._original[key], self._read[key] = _copy(value), _copy(value)
         return self._read[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -387,13 +387,13 @@ class State(MutableMapping[str, Any]):
 _CONTAINERS: Final = (dict, list, tuple, set)
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in cast("dict[Any, Any]", value).items()}
+        return {key: _copy(item) for key, item in cast("dict[Any, Any]", value).items()}
     if isinstance(value, list):
-        return [_copied(item) for item in cast("list[Any]", value)]
+        return [_copy(item) for item in cast("list[Any]", value)]
     if isinstance(value, tuple):
-        return tuple(_copied(item) for item in cast("tuple[Any, ...]", value))
+        return tuple(_copy(item) for item in cast("tuple[Any, ...]", value))
     return set(cast("set[Any]", value)) if isinstance(value, set) else value
 
 
@@ -429,7 +429,7 @@ class StateView(Mapping[str, Any]):
         self._state: Mapping[str, Any] = state._state if isinstance(state, StateView) else state  # noqa: SLF001  of this class
 
     def __getitem__(self, key: str) -> Any:
-        return _copied(self._state[key])
+        return _copy(self._state[key])
 
     def __contains__(self, key: object) -> bool:
         return key in self._state
@@ -480,7 +480,7 @@ class PendingActions:
         """
         read = {} if state is None else state._original  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         for key, changed in {**actions.state_delta, **actions.temporary}.items():
-            value = _merged(read[key], self.state.get(key, REMOVED), changed, key, set()) if key in read else changed
+            value = _merge(read[key], self.state.get(key, REMOVED), changed, key, set()) if key in read else changed
             if value is not REMOVED:
                 self.state[key] = value
             elif key in self.state:

@@ -233,11 +233,11 @@ def text_of_file(file: FileContent) -> str | None:
     charset = re.search(_CHARSET, declared)
     mark = next((mark for mark in _MARKS if data.startswith(mark)), None)
     name = _MARKS[mark] if mark else charset[1] if charset else "utf-8"
-    text = _decoded(data, name, is_surely_text=kind != BINARY)
+    text = _decode(data, name, is_surely_text=kind != BINARY)
     return None if "\0" in text or (kind == BINARY and re.search(_CONTROLS, text)) else encodable_text(text)
 
 
-def _decoded(data: bytes, name: str, *, is_surely_text: bool) -> str:
+def _decode(data: bytes, name: str, *, is_surely_text: bool) -> str:
     """A text in a charset, or in UTF-8 if it isn't; else what is readable of it, or a NUL where it may be no text."""
     for charset, errors in ((name, "strict"), ("utf-8", "strict"), (name, "replace"), ("utf-8", "replace")):
         try:

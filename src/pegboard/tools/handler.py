@@ -160,18 +160,18 @@ def input_schema_of(
             return json_text(
                 root_schema(adapter_of(parameters[0].annotation, tool=tool, path=parameters[0].name))
                 if of_fields
-                else _derived(parameters, described, tool)
+                else _derive(parameters, described, tool)
             )
         except ValueError as error:  # a number with too many digits for Python, deep in a default
             raise DefinitionError(f"its schema can't be written as JSON: {error}.", tool=tool) from None
-    text = checked_schema(given, tool, "input_schema")
+    text = schema_as_text(given, tool, "input_schema")
     if not of_fields:
         _check_drift(given, parameters, tool)
     _check_types(parameters, tool)
     return text
 
 
-def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool: str) -> JsonSchema:
+def _derive(parameters: Sequence[Parameter], described: Mapping[str, str], tool: str) -> JsonSchema:
     """The schema derived from the parameters; valid by construction."""
     from pegboard.schema.constraints import notes_of
     from pegboard.schema.fields import MISSING, metadata_of
@@ -359,7 +359,7 @@ async def opened(injects: Sequence[Parameter], context: ToolContext) -> None:
             raise ToolError(text, hint="Continue without it, or tell the user.") from error
 
 
-def checked_schema(schema: JsonSchema, tool: str, what: str, *, skip_patterns: bool = False) -> JsonText:
+def schema_as_text(schema: JsonSchema, tool: str, what: str, *, skip_patterns: bool = False) -> JsonText:
     """A given schema as text, checked; raises `SchemaError`. `what` names it, such as `"input_schema"`."""
     from pegboard.schema.validator import check_schema
 

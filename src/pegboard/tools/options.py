@@ -200,7 +200,7 @@ OUTSIDE_SPEC: Final = (
 )
 
 
-def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool = False) -> dict[str, Any]:
+def check_options(options: Mapping[str, Any], *, tool: str, of_function: bool = False) -> dict[str, Any]:
     """The options that are set, of `ToolOptions` or `CommonOptions`; refuses unknown options and wrong types."""
     known = _ALL if of_function else _COMMON
     if unknown := options.keys() - known:

@@ -29,7 +29,7 @@ def resolved(annotation: Any, function: Callable[..., Any], *, tool: str, parame
     if _is_settled(annotation):
         return annotation
     try:
-        return _evaluated(annotation, innermost(function))
+        return _evaluate(annotation, innermost(function))
     except NameError as error:
         what = f"names {error.name or str(error)!r}, which isn't defined at run time"
         hint = "Import it outside `if TYPE_CHECKING:`, or define it before the function."
@@ -55,7 +55,7 @@ def _is_settled(annotation: Any) -> bool:
     return all(map(_is_settled, parts[:1] if origin is typing.Annotated else parts))
 
 
-def _evaluated(annotation: Any, function: Any) -> Any:
+def _evaluate(annotation: Any, function: Any) -> Any:
     scope: dict[str, Any] = getattr(function, "__globals__", {})
     code: types.CodeType | None = getattr(function, "__code__", None)
     outer = dict(enclosing_locals("" if code is None else code.co_qualname, scope.get("__name__", "")))
@@ -188,7 +188,7 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
     every = inspect.signature(innermost(function), **lenient()).parameters.values()
     taken = {each.name for each in every if each.kind not in STARRED} - {each.name for each in signature.visible}
     *others, rest = parameters
-    return Signature((*others, *_unpacked(rest, tool)), signature.returns, frozenset(taken))
+    return Signature((*others, *_unpack(rest, tool)), signature.returns, frozenset(taken))
 
 
 def names_of(function: Callable[..., Any], parameters: Sequence[Parameter]) -> frozenset[str]:
@@ -321,7 +321,7 @@ def _is_kind_of_context(annotation: object) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, (ReadonlyContext, ToolContext))
 
 
-def _unpacked(rest: Parameter, tool: str) -> Sequence[Parameter]:
+def _unpack(rest: Parameter, tool: str) -> Sequence[Parameter]:
     """The parameter `**kwargs`, or the keyword parameters that `**kwargs: Unpack[SomeTypedDict]` stands for."""
     # typing_extensions has its own Unpack in Python 3.11.
     if getattr(get_origin(rest.annotation), "_name", "") != "Unpack":
@@ -360,7 +360,7 @@ _SILENT: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoRet
 """Types without structured results: text and bytes become content."""
 
 
-def returned_by(function: Callable[..., Any], returns: Any) -> tuple[CallableKind, Any]:
+def read_return(function: Callable[..., Any], returns: Any) -> tuple[CallableKind, Any]:
     """The flavour of `function`, annotated to return `returns`, and the type of its result.
 
     The flavour is that of its code, else of its return type: a plain function may return a coroutine. The type is that
@@ -388,7 +388,7 @@ def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, bool]:
     MCP requires an object: a value of any other type is wrapped as `{"result": value}`. Raises `DefinitionError` if the
     type has no JSON Schema.
     """
-    structured = _structured_part(annotation)
+    structured = _part_with_structure(annotation)
     if structured is EMPTY:
         return None, False
     from pegboard.schema.adapters import SchemaWriter, root_schema
@@ -408,17 +408,17 @@ def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, bool]:
         ) from None
 
 
-def _structured_part(annotation: Any) -> Any:
+def _part_with_structure(annotation: Any) -> Any:
     """The part of a type that is a structured result; `EMPTY` if there is none."""
     origin = get_origin(annotation)
     parts: tuple[Any, ...] = get_args(annotation)
     if annotation is None or annotation in _SILENT or isinstance(annotation, typing.TypeVar):
         return EMPTY
     if origin is typing.Annotated:
-        return EMPTY if _structured_part(parts[0]) is EMPTY else annotation
+        return EMPTY if _part_with_structure(parts[0]) is EMPTY else annotation
     if origin in _UNIONS:
         members = [each for each in parts if each not in _READY]
-        if all(_structured_part(each) is EMPTY for each in members):
+        if all(_part_with_structure(each) is EMPTY for each in members):
             return EMPTY
         return typing.Union[tuple(members)]  # noqa: UP007  (made of a list)
     if origin in _LISTS and any(_is_ready(each) for each in parts):

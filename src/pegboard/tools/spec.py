@@ -164,7 +164,7 @@ def check_queue(name: str) -> str:
     return name
 
 
-def _sent_names(given: Iterable[str]) -> tuple[str, ...]:
+def _names_to_send(given: Iterable[str]) -> tuple[str, ...]:
     for name in (names := tuple_of("sends", str)(given)):
         if not re.fullmatch(r"(state|extra|values)(\..+)?", name):
             raise ValueError(f"sends: {name!r:.100} must be 'state', 'extra', 'values', or a member, as 'state.cart'")
@@ -195,7 +195,7 @@ class Policy:
     executor: str | None = field(default=None, validator=_check_executor)
     memory_limit: int | None = field(default=None, validator=at_least(LEAST_MEMORY, or_none=True))
     queue: str | None = field(default=None, converter=attrs.converters.optional(check_queue))
-    sends: tuple[str, ...] | None = field(default=None, converter=attrs.converters.optional(_sent_names))
+    sends: tuple[str, ...] | None = field(default=None, converter=attrs.converters.optional(_names_to_send))
 
     @property
     def runs(self) -> JsonObject:
@@ -474,7 +474,7 @@ def _argument_kinds(given: Mapping[str, Any] | JsonText) -> JsonText:
     return json_text(dict(given)) if given else EMPTY_OBJECT
 
 
-def _sorted_tags(tags: Any) -> tuple[str, ...]:
+def _sort_tags(tags: Any) -> tuple[str, ...]:
     return tuple(sorted(_strings_only("tags", tags))) if tags else ()
 
 
@@ -520,7 +520,7 @@ class ToolSpec:
     )
     kind: _Kind = field(default="function", validator=one_of(*KINDS))
     annotations: ToolAnnotations = UNSET
-    tags: tuple[str, ...] = field(default=(), converter=_sorted_tags)
+    tags: tuple[str, ...] = field(default=(), converter=_sort_tags)
     _examples: JsonText | None = field(default=None, alias="examples", converter=with_name("examples", _some))
     grammar: Grammar | None = None
     provider_id: str | None = None

@@ -30,12 +30,12 @@ from pegboard.tools.handler import (
     WorkDir,
     binder_of,
     binder_of_one,
-    checked_schema,
     input_schema_of,
     own_problems,
+    schema_as_text,
     takes_fields,
 )
-from pegboard.tools.options import OUTSIDE_SPEC, CommonOptions, ToolOptions, checked_options, spec_facts, tool_facts
+from pegboard.tools.options import OUTSIDE_SPEC, CommonOptions, ToolOptions, check_options, spec_facts, tool_facts
 from pegboard.tools.signature import (
     EMPTY,
     STARRED,
@@ -44,7 +44,7 @@ from pegboard.tools.signature import (
     is_method,
     names_of,
     output_of,
-    returned_by,
+    read_return,
     signature_of,
     without_partials,
 )
@@ -308,11 +308,11 @@ class Tool:
             SchemaError: The schema is invalid, its cost unbounded, or it has a pattern that can't be run here, and
                 `skip_patterns=True` isn't given (as a toolset does, whose schemas are others').
         """
-        given = checked_options(options, tool=name)
+        given = check_options(options, tool=name)
         if input_schema is None or input_schema == {}:
             input_schema = {"type": "object", "properties": {}, "additionalProperties": False}
         skip = given.get("skip_patterns") or False
-        facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema", skip_patterns=skip)}
+        facts = {"name": name, "input_schema": schema_as_text(input_schema, name, "input_schema", skip_patterns=skip)}
         return _raw_tool(facts, handler, given)
 
     @classmethod
@@ -369,7 +369,7 @@ class Tool:
             grammar: Grammar of the text. Providers enforce it; it isn't checked here.
             options: As `@tool` takes them.
         """
-        given = checked_options(options, tool=name)
+        given = check_options(options, tool=name)
         return _raw_tool({"name": name, "kind": "freeform", "grammar": grammar}, handler, given, argument="input")
 
     @classmethod
@@ -393,8 +393,8 @@ class Tool:
             input_schema: Of the arguments that the handler gets; any object by default.
             options: As `@tool` takes them.
         """
-        given = checked_options(options, tool=name)
-        schema = checked_schema(input_schema or {"type": "object"}, name, "input_schema")
+        given = check_options(options, tool=name)
+        schema = schema_as_text(input_schema or {"type": "object"}, name, "input_schema")
         facts = {"provider_id": provider_id, "provider_arguments": dict(arguments or {}), "input_schema": schema}
         return _raw_tool({"name": name, "kind": "provider", **facts}, handler, given)
 
@@ -409,8 +409,8 @@ class Tool:
         """
         if not callable(function):
             raise DefinitionError(f"{function!r:.100} isn't a function.", tool=name)
-        given = checked_options({**options, "process_request": function, "offered": False}, tool=name)
-        return made_tool({"name": name, "description": docstring_of(function).description}, given)
+        given = check_options({**options, "process_request": function, "offered": False}, tool=name)
+        return make_tool({"name": name, "description": docstring_of(function).description}, given)
 
 
 def tools_html(tools: Iterable[Tool]) -> str:
@@ -435,8 +435,8 @@ class Method:
 
     def bound(self, method: Callable[..., Any], instance: object) -> Tool:
         """The tool of `instance.method`."""
-        hooks = {name: _bound_hook(getattr(self.tool, name), instance) for name in _HOOKS}
-        functions = {name: _bound_hook(each, instance) for name, each in self.tool.by_arguments.items()}
+        hooks = {name: _bind_hook(getattr(self.tool, name), instance) for name in _HOOKS}
+        functions = {name: _bind_hook(each, instance) for name, each in self.tool.by_arguments.items()}
         return calling(self.tool, method).evolve(**hooks, by_arguments=functions)
 
 
@@ -448,7 +448,7 @@ def calling(tool: Tool, function: Callable[..., Any]) -> Tool:
     return tool.evolve(handler=evolve(tool.handler, function=function, flavour=flavour))
 
 
-def _bound_hook(hook: Any, instance: object) -> Any:
+def _bind_hook(hook: Any, instance: object) -> Any:
     """Binds a preview, predicate or check that is a method of the tool's class to the instance."""
     return hook.__get__(instance) if inspect.isfunction(hook) and is_method(hook) else hook
 
@@ -469,7 +469,7 @@ def check_schemas(tool: Tool, *, foreign: bool) -> None:
             check_schema(text, tool=spec.name, what=what, skip_patterns=foreign if skip is None else skip)
 
 
-def made_tool(
+def make_tool(
     facts: Mapping[str, Any],
     options: Mapping[str, Any],
     make_handler: Callable[..., Handler] | None = None,
@@ -482,7 +482,7 @@ def made_tool(
     name: str = facts["name"]
     if "output_schema" in options:
         given_schema, is_wrapped = options["output_schema"], False
-        output = None if given_schema is None else checked_schema(given_schema, name, "output_schema")
+        output = None if given_schema is None else schema_as_text(given_schema, name, "output_schema")
     else:
         output, is_wrapped = output_of(returns, tool=name)
     blocking = options.get("blocking", True)
@@ -570,11 +570,11 @@ def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         InvalidNameError: The name isn't accepted by every provider.
     """
     if function is None:
-        return functools.partial(_decorated, options=options)
-    return _decorated(function, options)
+        return functools.partial(_decorate, options=options)
+    return _decorate(function, options)
 
 
-def _decorated(decorated: Any, options: ToolOptions) -> Any:
+def _decorate(decorated: Any, options: ToolOptions) -> Any:
     function = decorated.__func__ if isinstance(decorated, staticmethod | classmethod) else decorated  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     of_class = isinstance(decorated, classmethod)
     method = of_class or (not isinstance(decorated, staticmethod) and is_method(function))  # pyright: ignore[reportUnknownArgumentType]
@@ -595,7 +595,7 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
         hint = "Pass options by name: write @tool(name=...) above a function."
         raise DefinitionError(f"{function!r:.100} isn't a function.", hint=hint)
     name = options.get("name") or _name_of(function)
-    given = checked_options(options, tool=name, of_function=True)
+    given = check_options(options, tool=name, of_function=True)
     signature = signature_of(function, tool=name, method=method)
     of_fields = takes_fields(given, signature.visible, name)
     documented = docstring_of(function, names_of(function, signature.parameters))
@@ -622,11 +622,11 @@ def _run_by(
     facts: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Tool:
-    flavour, returned = returned_by(function, signature.returns)
+    flavour, returned = read_return(function, signature.returns)
     takes_context = signature.visible != signature.parameters
     injects = tuple(each for each in signature.parameters if each.service is not None)
     make = functools.partial(Handler, function, make_binder, flavour, injects=injects, takes_context=takes_context)
-    return made_tool(facts, options, make, returned)
+    return make_tool(facts, options, make, returned)
 
 
 def _raw_tool(
@@ -639,7 +639,7 @@ def _raw_tool(
     """Makes a tool whose function takes one parameter: all arguments as a mapping, or the argument of that name."""
     name: str = facts["name"]
     if function is None:
-        return made_tool(facts, options)
+        return make_tool(facts, options)
     signature = signature_of(function, tool=name)
     takes = [each for each in signature.visible if each.default is EMPTY] or signature.visible
     if len(takes) != 1 or takes[0].kind in STARRED:

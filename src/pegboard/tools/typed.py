@@ -13,11 +13,11 @@ from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.json import JsonText, StructureError, problem
 from pegboard.schema.docstrings import parse_docstring
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Binder, Handler, binder_of, checked_schema, input_schema_of, takes_context
-from pegboard.tools.options import CommonOptions, checked_options
+from pegboard.tools.handler import Binder, Handler, binder_of, input_schema_of, schema_as_text, takes_context
+from pegboard.tools.options import CommonOptions, check_options
 from pegboard.tools.signature import EMPTY, Kind, Parameter, Signature, lenient, resolved, with_default
 from pegboard.tools.spec import NO_INPUT
-from pegboard.tools.tool import ATTRIBUTE, Method, Tool, calling, check_schemas, made_tool, snake_case
+from pegboard.tools.tool import ATTRIBUTE, Method, Tool, calling, check_schemas, make_tool, snake_case
 from pegboard.typing import JsonSchema
 
 Input = TypeVar("Input")
@@ -84,13 +84,13 @@ class TypedTool(Generic[Input, Output]):
         takes, gives = (resolved(each, self.call, tool=name, parameter="input") for each in _types(type(self), name))
         make_binder, input_schema = _taking(self, takes, name)
         _check_names(type(self), name)
-        given = checked_options({**_options(self, make_binder), **options}, tool=name)
+        given = check_options({**_options(self, make_binder), **options}, tool=name)
         bases = type(self).__mro__
         documented = (base.__doc__ for base in bases[: bases.index(TypedTool)] if base.__doc__ is not None)
         description = parse_docstring(next(documented, "")).description
         facts = {"name": name, "description": description, "input_schema": input_schema}
         make_handler = partial(Handler, self.call, make_binder, CallableKind.of(self.call))
-        return made_tool(facts, given, make_handler, gives)
+        return make_tool(facts, given, make_handler, gives)
 
 
 def _is_typed_class(thing: object) -> bool:
@@ -107,7 +107,7 @@ def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[
         raise DefinitionError("it has no method `call` that takes a context and an input.", tool=name, hint=hint)
     own: JsonSchema | None = getattr(tool, "input_schema", None)
     if takes is None or takes is _NONE:
-        text = NO_INPUT if own is None else checked_schema(own, name, "input_schema")
+        text = NO_INPUT if own is None else schema_as_text(own, name, "input_schema")
         return (lambda: lambda context, _: ((context, None), {})), text
     if with_default(takes, EMPTY, parameters[1], name)[2] is not None:
         hint = "Remove it, or give it to a field of a class."
@@ -122,7 +122,7 @@ def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[
     return cache(partial(binder_of, signature, strict=own is not None, of_fields=of_fields)), text
 
 
-def _given_to(
+def _pass_input_to(
     make_binder: Callable[[], Binder], method: Callable[..., Any], otherwise: Callable[[StructureError], Any]
 ) -> Callable[..., Any]:
     """A method of the input as a function of the arguments; `otherwise` is called if they can't be structured."""
@@ -154,7 +154,7 @@ def _options(tool: TypedTool[Any, Any], make_binder: Callable[[], Binder]) -> di
     for name in CommonOptions.__optional_keys__:
         value = getattr(tool, name, "")
         if name in _ON_INPUT and callable(value):
-            found[name] = _given_to(make_binder, value, _ON_INPUT[name])
+            found[name] = _pass_input_to(make_binder, value, _ON_INPUT[name])
         elif value != "":
             found[name] = value
     return found
@@ -197,7 +197,7 @@ def tool_of(thing: object) -> Tool | None:
         return thing
     if isinstance(thing, TypedTool):
         return thing.as_tool()
-    carried = _carried(thing)
+    carried = _tool_on(thing)
     if carried is None:
         return None
     if isinstance(carried, Method):
@@ -224,12 +224,12 @@ def _tools_of(owner: object) -> list[Tool]:
     else:
         cls = owner if isinstance(owner, type) else type(owner)
         names = {name: None for base in reversed(cls.__mro__) for name in vars(base)}
-        found = [getattr(owner, name) for name in names if _carried(inspect.getattr_static(cls, name, None))]
+        found = [getattr(owner, name) for name in names if _tool_on(inspect.getattr_static(cls, name, None))]
     return list(dict.fromkeys(filter(None, map(tool_of, found))))
 
 
 def _is_of_module(thing: Any, module: ModuleType) -> bool:
-    is_function = isinstance(_carried(thing), Tool) and f"{thing.__module__}.".startswith(f"{module.__name__}.")
+    is_function = isinstance(_tool_on(thing), Tool) and f"{thing.__module__}.".startswith(f"{module.__name__}.")
     return is_function or isinstance(thing, Tool)
 
 
@@ -266,7 +266,7 @@ def tools_from(thing: Any, *, foreign: bool = False) -> list[Tool]:
     raise DefinitionError(f"{thing!r:.100} isn't a tool and contains none.", hint=hint)
 
 
-def _carried(thing: object) -> Tool | Method | None:
+def _tool_on(thing: object) -> Tool | Method | None:
     """The tool that `@tool` stored on a function, or on the function of a static or class method."""
     function: Any = thing.__func__ if isinstance(thing, staticmethod | classmethod) else thing  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if not callable(function) or isinstance(function, type):

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from dispatch.approval.samples import a_request, a_tool
 from pegboard import Always, Later, Once, Origin, Preview, Reject
 from pegboard.approval import PendingCall, answer_from_json, preview_of
-from pegboard.dispatch.approval.request import shown_preview
+from pegboard.dispatch.approval.request import escape_preview
 from pegboard.errors import PendingError
 from pegboard.json import json_text
 from pegboard.tools import EMPTY_CONTEXT
@@ -282,14 +282,14 @@ async def test_waiting_for_a_preview_can_be_cancelled():
 )
 def test_an_invalid_or_too_long_preview_is_dropped(nonsense, logged):
     with pytest.raises((TypeError, ValueError), match="a preview"):
-        shown_preview(nonsense)
+        escape_preview(nonsense)
     assert previewed(lambda arguments: nonsense) is None
     assert [who for who, _ in logged()] == ["preview of delete"]
 
 
 def test_hidden_characters_are_written_out():
     """In both parts; the summary is one line."""
-    shown = shown_preview(Preview("a\u202eb\nc", "d\u200be\nf\x1b"))
+    shown = escape_preview(Preview("a\u202eb\nc", "d\u200be\nf\x1b"))
     assert shown == Preview("a\\u{202e}b\\u{a}c", "d\\u{200b}e\nf\\u{1b}")
-    assert shown_preview("only a \u2067text") == Preview("only a \\u{2067}text")
-    assert shown_preview(None) is None
+    assert escape_preview("only a \u2067text") == Preview("only a \\u{2067}text")
+    assert escape_preview(None) is None

@@ -137,7 +137,7 @@ def call_command(  # noqa: PLR0913  one an option, by name
         resolved = offered
         if resolved is None:
             resolved = await session.registry.resolve(asked, where=where, toolsets=session.to_query([name]))
-        tool = _offered(session, resolved, name)
+        tool = _find_tool(session, resolved, name)
         call = ToolCall(tool.name, _arguments(tool, words, input_json))
         outcome = await run_calls(session.registry, [call], resolved, asked, **how)
         if outcome.fatal is not None:
@@ -163,7 +163,7 @@ def _open(
     return session, context_of(**context), {"approver": approver_for(yes=yes, no=no), "timeout": timeout}
 
 
-def _offered(session: Session, resolved: ResolvedTools, name: str) -> Tool:
+def _find_tool(session: Session, resolved: ResolvedTools, name: str) -> Tool:
     if (tool := resolved.get(name)) is not None:
         return tool
     if not resolved.was_held_back(name):

@@ -304,7 +304,7 @@ def install_command(options: Options, packages: tuple[str, ...]) -> int:
     Runs pip in this environment, or uv if there is no pip. Unknown options are passed on:
     registry install -e . --upgrade
     """
-    return _changed(options, ["install", *packages])
+    return _install(options, ["install", *packages])
 
 
 @click.command("uninstall", context_settings=_PASSED_ON)
@@ -314,10 +314,10 @@ def install_command(options: Options, packages: tuple[str, ...]) -> int:
 def uninstall_command(options: Options, packages: tuple[str, ...], yes: bool) -> int:
     """Uninstall packages and show the tools removed."""
     # uv never asks, and has no such option.
-    return _changed(options, ["uninstall", *(["-y"] if yes and find_spec("pip") is not None else []), *packages])
+    return _install(options, ["uninstall", *(["-y"] if yes and find_spec("pip") is not None else []), *packages])
 
 
-def _changed(options: Options, work: Sequence[str]) -> int:
+def _install(options: Options, work: Sequence[str]) -> int:
     before = open_session(options)
     code = run_installer(installer(work))
     if code:

@@ -34,7 +34,7 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.json import count_text
-from pegboard.plugins.discovery import GROUP, LEFT_OUT, damaged_line, installed
+from pegboard.plugins.discovery import GROUP, LEFT_OUT, installed, line_fault
 from pegboard.plugins.imports import plugin_uses
 from pegboard.plugins.probe import probe_together
 from pegboard.text import visible
@@ -294,7 +294,7 @@ def _of_groups(session: Session, distributions: Mapping[str, Distribution]) -> I
             continue
         damage, groups = "", set[str]()
         try:
-            damage = damaged_line(distribution.read_text("entry_points.txt") or "")  # pyright: ignore[reportUnknownMemberType]
+            damage = line_fault(distribution.read_text("entry_points.txt") or "")  # pyright: ignore[reportUnknownMemberType]
             groups = distribution.entry_points.groups
         except Exception as error:  # noqa: BLE001  a line without "=", or other people's distributions
             damage = damage or f"its entry_points.txt can't be read: {cause_of(error)}"

@@ -338,7 +338,7 @@ async def preview_of(
         return None
     try:
         async with asyncio.timeout(seconds):
-            return await run_in_thread(_previewed, tool.preview, arguments, context)
+            return await run_in_thread(_call_preview, tool.preview, arguments, context)
     except BaseException as error:  # a preview's SystemExit costs only the preview
         if cancels_the_call(error):
             raise
@@ -346,7 +346,7 @@ async def preview_of(
         return None
 
 
-def shown_preview(given: Any) -> Preview | None:
+def escape_preview(given: Any) -> Preview | None:
     """A preview with hidden characters written out; the summary is one line. A text is the summary.
 
     Raises:
@@ -365,6 +365,6 @@ def shown_preview(given: Any) -> Preview | None:
     return Preview(visible(preview.summary), visible(preview.details, newlines=True))
 
 
-def _previewed(preview: Callable[..., Any], arguments: str, context: ReadonlyContext) -> Preview | None:
+def _call_preview(preview: Callable[..., Any], arguments: str, context: ReadonlyContext) -> Preview | None:
     more = {"context": context} if takes_context(preview) else {}
-    return shown_preview(preview(json.loads(arguments), **more))
+    return escape_preview(preview(json.loads(arguments), **more))

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, Protocol
 from attrs import define, frozen
 
 from pegboard.dispatch.approval.pending import RefusedError
-from pegboard.dispatch.running import paused_deadlines
+from pegboard.dispatch.running import pause_deadlines
 from pegboard.dispatch.state import CallState
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.tools.call import CallError, Confirmation
@@ -128,7 +128,7 @@ class CallerHost:
     async def _wait(self, context: ToolContext, question: str, given: JsonObject) -> Any:
         """The answer to a question that the user, or another tool, takes time for: the call's own time stops."""
         if isinstance(context.internals.frame, CallState):
-            with paused_deadlines(context.internals.frame):
+            with pause_deadlines(context.internals.frame):
                 return await self.caller.answer(question, given)
         began = time.monotonic()
         try:

@@ -47,7 +47,7 @@ def event_to_json(emitted: object) -> JsonObject:
     return (emitted if isinstance(emitted, _EMITTED) else _Partial(emitted)).to_json()
 
 
-def emitted_from_json(event: JsonObject) -> object:
+def event_from_json(event: JsonObject) -> object:
     """Parses an event of `event_to_json` from an untrusted source; raises `ValueError` if it is invalid."""
     emitted = read_record(cast("Any", _Emitted), event, "event")
     return emitted.data if isinstance(emitted, _Partial) else emitted

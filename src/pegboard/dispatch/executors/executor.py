@@ -24,7 +24,7 @@ from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
     ExecutionResponse,
     PermissionRequired,
-    emitted_from_json,
+    event_from_json,
 )
 from pegboard.dispatch.running import count_attempt, new_deadline
 from pegboard.dispatch.state import CallState, time_limit
@@ -133,7 +133,7 @@ class ExecutorCall:
         Raises:
             ValueError: The event is invalid.
         """
-        emitted = emitted_from_json(event)
+        emitted = event_from_json(event)
         if isinstance(emitted, DisplayUpdate):
             self.context.actions.show(emitted.title, emitted.facts)
         if self.context.listener is not None:

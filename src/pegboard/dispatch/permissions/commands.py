@@ -196,7 +196,7 @@ def name_of(words: Sequence[str]) -> str:
 
 def wrapped_commands(command: Command) -> Iterator[Command | str]:
     """What a command runs according to its words: commands, and texts that a shell reads."""
-    yield from _evaluated(command)
+    yield from _evaluation_texts(command)
     if not command.is_program or not command.words:
         return
     name, arguments = program_of(command.words), command.words[1:]
@@ -206,13 +206,13 @@ def wrapped_commands(command: Command) -> Iterator[Command | str]:
         yield from _by_shell([] if name in _LATER else arguments, command.scripts)
     if name in WRAPPERS and not (name == "command" and arguments and arguments[0] in _ONLY_DESCRIBE):
         for words in starts(arguments, WRAPPERS[name]):
-            yield Command(_filled(words, arguments) if name in _FILL_IN else words, scripts=command.scripts)
+            yield Command(_fill(words, arguments) if name in _FILL_IN else words, scripts=command.scripts)
     if name in _RUNNERS:
         before = _RUNNERS[name].split()
         behind = next((place for place, word in enumerate(arguments) if word in before), len(arguments))
         for place in range(behind + 1 if before else 0, len(arguments)):
             yield Command(list(arguments[place:]), scripts=command.scripts)
-    yield from _passed_to_shell(name, arguments, command.scripts)
+    yield from _shell_texts(name, arguments, command.scripts)
     if name in _ASSIGN:
         yield from (Command([word], is_program=False) for word in arguments if _SETS.match(word))
     if name in _FINDERS:
@@ -240,7 +240,7 @@ def runs_anything(words: Sequence[str]) -> bool:
     return any(HOLE in found[0] for found in programs_run([*words, HOLE, HOLE]))
 
 
-def _passed_to_shell(name: str, arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]:
+def _shell_texts(name: str, arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]:
     """The texts that a program passes to a shell, or splits as a shell does."""
     operands = sum("-" not in (word[:1], before[:1]) for before, word in zip(["", *arguments], arguments, strict=False))
     if operands <= _STARTS_SHELL.get(name, -1):
@@ -257,7 +257,7 @@ def _passed_to_shell(name: str, arguments: Sequence[str], scripts: Sequence[str]
             yield from (word[option.end() :] for each in _ATTACHED if (option := each.match(word)))
 
 
-def _evaluated(command: Command) -> Iterator[str]:
+def _evaluation_texts(command: Command) -> Iterator[str]:
     """The texts that a shell reads as a value and may still run."""
     assigns = not command.is_program or (command.words and name_of(command.words) in _ASSIGN)
     for word in command.words if assigns else ():
@@ -305,7 +305,7 @@ def starts(arguments: Sequence[str], own: int) -> Iterator[list[str]]:
             return
 
 
-def _filled(words: list[str], arguments: Sequence[str]) -> list[str]:
+def _fill(words: list[str], arguments: Sequence[str]) -> list[str]:
     """A command with holes where `xargs` fills it in: at its end, and at a placeholder."""
     marks = {"{}"}
     for place, word in enumerate(arguments):
@@ -398,7 +398,7 @@ def command_parts(text: str) -> tuple[Part, ...]:
     parts = sorted((part_of(command, line) for command in line.commands), key=lambda part: part.inside)
     hidden = parts[0].inside  # only arithmetic is seen
     whole = WholeLine(shown=text.strip(), inside=not hidden, obstacle=line.obstacle if hidden else "")
-    return (*parts, whole, *_wrapped_parts(line.commands))
+    return (*parts, whole, *_inner_parts(line.commands))
 
 
 @frozen
@@ -425,7 +425,7 @@ class CommandPart(Part):
     def exact(self) -> tuple[str, ...]:
         """Its text, normalised and as written."""
         words, source = self.command.words, self.command.source
-        text = _written(words) if self.command.is_program else " ".join(words)
+        text = _quote_words(words) if self.command.is_program else " ".join(words)
         return (text,) if source in (None, text) else (text, source)
 
     @cached_property
@@ -436,7 +436,7 @@ class CommandPart(Part):
     @cached_property
     def nested(self) -> str:
         """The words of texts that may make it run others, with a blank around each."""
-        return _nested_words(self.command)
+        return _inner_words(self.command)
 
     @property
     def literal(self) -> str | None:
@@ -462,7 +462,7 @@ class CommandPart(Part):
             return Match.NO
         if any(match(text) is not Match.NO for text in (*self.exact, *self.loose)):
             return Match.PERHAPS
-        return Match.PERHAPS if self.nested and _nested_pattern(rule.pattern).matches(self.nested) else Match.NO
+        return Match.PERHAPS if self.nested and _inner_pattern(rule.pattern).matches(self.nested) else Match.NO
 
 
 @frozen
@@ -482,12 +482,12 @@ def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPar
     obstacle = line.obstacle
     if not command.words[0] or (command.is_program and HOLE in command.words[0]):
         obstacle = obstacle or "which program it runs isn't known beforehand"
-    elif any(_evaluated(command)):
+    elif any(_evaluation_texts(command)):
         obstacle = obstacle or "a shell may run a value in it"
     return CommandPart(command, inside=inside or command.inside, obstacle=obstacle)
 
 
-def _nested_words(command: Command) -> str:
+def _inner_words(command: Command) -> str:
     """The words of the texts that may make a command run others: of `awk 'BEGIN{system("rm x")}'`, say."""
     words, texts = command.words, [*command.scripts]
     if not command.is_program:
@@ -501,21 +501,21 @@ def _nested_words(command: Command) -> str:
         texts += filter(_NO_WORD.search, words[1:])
     else:
         return ""
-    return _spaced(" ".join(texts)) if texts else ""
+    return _pad(" ".join(texts)) if texts else ""
 
 
-def _spaced(text: str) -> str:
+def _pad(text: str) -> str:
     return f" {_BETWEEN_WORDS.sub(' ', text)} "
 
 
 @lru_cache(1_024)
-def _nested_pattern(pattern: str) -> Wildcard:
+def _inner_pattern(pattern: str) -> Wildcard:
     """A rule's pattern, to be found anywhere in nested words; matches none if it isn't about a single command."""
     is_command = _SPANS.isdisjoint(pattern) and not ASSIGNMENT.match(pattern)
-    return wildcard(f"*{_spaced(pattern).rstrip(' *')} *" if is_command else "")
+    return wildcard(f"*{_pad(pattern).rstrip(' *')} *" if is_command else "")
 
 
-def _written(words: list[str]) -> str:
+def _quote_words(words: list[str]) -> str:
     """The words as one text, quoted so that each stays one word."""
     return " ".join(word if word and _NEEDS_QUOTES.isdisjoint(word) else shlex.quote(word) for word in words)
 
@@ -537,7 +537,7 @@ def _loose(command: Command) -> Iterator[str]:
     for name in dict.fromkeys(names):
         yield from (_vague([name, *rest]) for rest in rests)
     if command.assignments:
-        yield _written(command.assignments + words)
+        yield _quote_words(command.assignments + words)
 
 
 def _vague(words: list[str]) -> str:
@@ -547,7 +547,7 @@ def _vague(words: list[str]) -> str:
     return text.replace(f" {HOLE}", HOLE).replace(f"{HOLE} ", HOLE) if HOLE in text else text
 
 
-def _wrapped_parts(commands: Sequence[Command]) -> Iterator[Part]:
+def _inner_parts(commands: Sequence[Command]) -> Iterator[Part]:
     """The commands that commands run, recursively.
 
     Raises:

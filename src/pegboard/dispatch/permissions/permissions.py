@@ -343,7 +343,7 @@ class ToolPolicy:
         for rule in self.rules:
             if rule.field is not None and rule.field not in self.spec.permission_arguments:
                 fields[rule.field, rule.kind or "text"] = False
-        given = self._given(arguments, context)
+        given = self._arguments_to_check(arguments, context)
         resources = tuple(
             Resource(kind, _value_of(value, kind), name, declared=is_declared, is_text=isinstance(value, str | None))
             for (name, kind), is_declared in fields.items()
@@ -355,7 +355,7 @@ class ToolPolicy:
         granted = tuple(filter(self.is_ruled_by, grants))
         return Evaluation(self.rules, resources, folders or self.folders(arguments, context), granted, whole)
 
-    def _given(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Mapping[str, Any]:
+    def _arguments_to_check(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Mapping[str, Any]:
         """The arguments, updated by the tool's `permission_values`; if that fails, declared ones are unreadable."""
         work_out = self.tool.permission_values
         if work_out is None:

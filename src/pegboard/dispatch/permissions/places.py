@@ -513,7 +513,7 @@ class Url(Part):
         """Path and query in each form that a server may read; as written and unescaped first."""
         path, mark, query = self.path.partition("?")
         plain = unquote(unquote(path)).replace("\\", "/")
-        return tuple(f"{form}{mark}{query}" for form in (path, plain, _shortened(plain)))
+        return tuple(f"{form}{mark}{query}" for form in (path, plain, _shorten(plain)))
 
     @cached_property
     def is_certain(self) -> bool:
@@ -529,7 +529,7 @@ class Url(Part):
         return Match.PERHAPS if not rule.allows and pattern.touches(self) else Match.NO
 
 
-def _shortened(path: str) -> str:
+def _shorten(path: str) -> str:
     """A path without `.`, `..`, empty parts and parameters (`;...`)."""
     parts = "/".join(part.partition(";")[0] for part in path.split("/"))
     short = posixpath.normpath(re.sub(r"//+", "/", parts))

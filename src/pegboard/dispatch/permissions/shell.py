@@ -280,7 +280,7 @@ class _Reader:
                 rows.append(row)
             body = "".join(rows[:-1])
             # It has holes where the shell fills it in.
-            filled = body if is_literal else _Reader(body, self.line, self.level, self.inside).quoted("")
+            filled = body if is_literal else _Reader(body, self.line, self.level, self.inside).read_quotes("")
             command.scripts.append(filled)
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
@@ -362,7 +362,7 @@ class _Reader:
     def single(self) -> str:
         return self.must(_SINGLE, "a quote isn't closed")[1]
 
-    def quoted(self, end: str = '"') -> str:
+    def read_quotes(self, end: str = '"') -> str:
         """Reads a double-quoted text; or, with `""`, a whole here-document."""
         run, parts = (_IN_QUOTES if end else _IN_DOCUMENT), list[str]()
         self.place += len(end)
@@ -403,13 +403,13 @@ class _Reader:
         if self.at("$("):
             return self.substitution()
         if self.at("${"):
-            return self._braced(quoted=quoted)
+            return self._read_braces(quoted=quoted)
         if self.at("$[") or (not quoted and self.at("$'")):
             raise UnreadableError("what shells read differently")
         self.place += 1
         return HOLE if self.at('"') and not quoted else "$"
 
-    def _braced(self, *, quoted: bool) -> str:
+    def _read_braces(self, *, quoted: bool) -> str:
         """Reads `${NAME...}`: the rest after the name may hold substitutions, and shells disagree about its quotes."""
         self.must(_BRACED, "a substitution of a new kind")
         self.deepen()
@@ -431,7 +431,7 @@ class _Reader:
 _SPECIAL: Final[dict[str, Callable[[_Reader], str]]] = {
     "\\": _Reader.escape,
     "'": _Reader.single,
-    '"': _Reader.quoted,
+    '"': _Reader.read_quotes,
     "$": _Reader.dollar,
     "`": _Reader.backticks,
 }
