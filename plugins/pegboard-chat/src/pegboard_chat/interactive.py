@@ -166,7 +166,7 @@ class InteractiveChat:
         if suspended is None:
             write_note("no call is waiting for an answer")
             return
-        offered = {tool_key(tool): tool for tool in await self._offered()}
+        offered = {tool_key(tool): tool for tool in await self._resolve_tools()}
         answers = {
             call.id: await self.approve(attrs.evolve(call, tool=offered.get(call.spec_digest)), None)
             for call in suspended.pending
@@ -186,9 +186,9 @@ class InteractiveChat:
 
     async def show_tools(self, _rest: str) -> None:
         """Lists the tools offered to the model."""
-        write_note(tools_text((await self._offered()).tools, stderr_screen()), is_visible=True)
+        write_note(tools_text((await self._resolve_tools()).tools, stderr_screen()), is_visible=True)
 
-    async def _offered(self) -> ResolvedTools:
+    async def _resolve_tools(self) -> ResolvedTools:
         conversation = self.conversation
         return await conversation.registry.resolve(conversation.context, where=conversation.options.get("where"))
 

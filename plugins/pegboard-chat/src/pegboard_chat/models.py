@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pegboard.cli import Session
 
 
-def configured_model(session: Session) -> str | None:
+def model_in_settings(session: Session) -> str | None:
     """The model named by the environment, or else by the settings."""
     return os.environ.get("PEGBOARD_MODEL") or session.config.settings("chat", "pegboard-chat").get("model")
 
@@ -46,7 +46,7 @@ def default_model(session: Session) -> str:
     Raises:
         click.UsageError: No default is configured.
     """
-    name = configured_model(session)
+    name = model_in_settings(session)
     if name is None:
         raise click.UsageError(
             "Missing option '-m' / '--model'. PEGBOARD_MODEL, or model = \"...\" in [plugins.chat] of pegboard.toml, "
@@ -141,8 +141,8 @@ def models_command(options: Options, provider: str | None, as_json: bool) -> int
     [plugins.chat] of pegboard.toml.
     """
     session = open_session(options)
-    default = configured_model(session)
-    rows = [*_providers(session)] if provider is None else session.run(lambda: _asked(session, provider))
+    default = model_in_settings(session)
+    rows = [*_providers(session)] if provider is None else session.run(lambda: _query(session, provider))
     if as_json:
         listed = json_rows("models", rows)
         write(f'{listed[:-2]},"default":{json_line(default)[:-1]}}}\n' if default else listed)
@@ -168,7 +168,7 @@ def _providers(session: Session) -> Iterator[dict[str, Any]]:
         yield {"name": f"{name}/...", "installed": name in known, **({"package": package} if package else {})}
 
 
-async def _asked(session: Session, provider: str) -> list[dict[str, Any]]:
+async def _query(session: Session, provider: str) -> list[dict[str, Any]]:
     """Queries a provider for its models.
 
     Raises:

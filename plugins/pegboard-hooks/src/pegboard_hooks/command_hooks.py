@@ -233,7 +233,7 @@ class CommandHooks:
         context.values[_verdict_key(context)] = verdict
         for hook in self._before:
             if hook.is_about(tool, context.request):
-                answer = await _asked(hook, BEFORE, context, tool, verdict.arguments)
+                answer = await _run_hook(hook, BEFORE, context, tool, verdict.arguments)
                 ends = None if answer is None else verdict.take(hook, answer)
                 if ends is not None:
                     return ends
@@ -263,7 +263,7 @@ class CommandHooks:
         for hook in self._after:
             if not hook.is_about(tool, context.request):
                 continue
-            answer = await _asked(hook, AFTER, context, tool, given, tool_response=result.to_json())
+            answer = await _run_hook(hook, AFTER, context, tool, given, tool_response=result.to_json())
             if answer is None:
                 continue
             if answer.stop is not None:
@@ -274,7 +274,7 @@ class CommandHooks:
         return result.evolve(content=(*result.content, *(TextContent(_for_the_model(note)) for note in notes)))
 
 
-async def _asked(
+async def _run_hook(
     hook: HookSettings, event: str, context: ToolContext, tool: Tool, arguments: Mapping[str, Any], **more: Any
 ) -> Answer | None:
     """Runs a program and returns its answer; `None` if it failed and the settings allow that.

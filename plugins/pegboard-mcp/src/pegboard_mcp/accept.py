@@ -77,7 +77,7 @@ def list_command(options: Options, *, as_json: bool, mcp_config: str | None) -> 
 
     A server of which nothing was accepted yet is started once for its list, as by every command that lists tools.
     """
-    servers = configured_servers(open_session(with_servers(options, mcp_config)))
+    servers = read_servers(open_session(with_servers(options, mcp_config)))
     rows: list[tuple[str, str, str]] = []
     data: list[JsonObject] = []
     hints: dict[str, str] = {}
@@ -129,7 +129,7 @@ def accept_command(options: Options, name: str, *, yes: bool, mcp_config: str | 
     Tools that were accepted on first use are all shown; if you answer no, none of them is offered any more.
     """
     session = open_session(with_servers(options, mcp_config))
-    toolset = _toolset(configured_servers(session), name)
+    toolset = _toolset(read_servers(session), name)
     before, now = _run(session, toolset, toolset.pending)
     count, lines = len(now.tools), [*before.diff(now)]
     for _, cause in before.problems:
@@ -170,7 +170,7 @@ def _lock(session: Session, toolset: McpToolset) -> None:
 def login_command(options: Options, name: str, *, mcp_config: str | None) -> int:
     """Log in to a server by OAuth, in the browser. It needs `oauth = true` in its settings."""
     session = open_session(with_servers(options, mcp_config))
-    servers = configured_servers(session)
+    servers = read_servers(session)
     settings = servers.settings.get(name)
     if settings is not None and (settings.url is None or not settings.oauth):
         raise click.UsageError(f"the server {name!r} has no url with oauth = true")
@@ -191,7 +191,7 @@ def login_command(options: Options, name: str, *, mcp_config: str | None) -> int
 def test_command(options: Options, names: tuple[str, ...], *, as_json: bool, mcp_config: str | None) -> int:
     """Start servers, all by default, and show whether they answer and what is wrong with their tools."""
     session = open_session(with_servers(options, mcp_config))
-    servers = configured_servers(session)
+    servers = read_servers(session)
     code = 1 if servers.faults else 0
     for name in names or sorted(servers.settings):
         toolset, started = _toolset(servers, name), time.monotonic()
@@ -237,7 +237,7 @@ async def _closing(toolset: McpToolset, work: Callable[[], Coroutine[Any, Any, A
         await toolset.close()
 
 
-def configured_servers(session: Session) -> Servers:
+def read_servers(session: Session) -> Servers:
     """The configured servers, with their secrets filled in; faults are written to standard error.
 
     Raises:

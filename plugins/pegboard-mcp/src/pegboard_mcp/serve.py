@@ -27,7 +27,7 @@ from pegboard.cli import (
     write_note,
 )
 from pegboard.files import project_file
-from pegboard_mcp.accept import SERVERS_KEYS, config_option, configured_servers, with_servers
+from pegboard_mcp.accept import SERVERS_KEYS, config_option, read_servers, with_servers
 
 if TYPE_CHECKING:
     from pegboard_mcp.serving.server import ToolServer
@@ -124,7 +124,7 @@ def _collecting_rarely() -> Generator[None]:
 
 def _tell(session: Session) -> None:
     """Reports faults of the configuration, and logs warnings to standard error."""
-    configured_servers(session)
+    read_servers(session)
     for ignored in session.config.ignored:
         if ignored.key not in SERVERS_KEYS:
             write_note(str(ignored))

@@ -154,7 +154,7 @@ class Connections:
             task.add_done_callback(_KEEPING.discard)
         connection = await asyncio.shield(self._made[loop][1])
         if not connection.client.is_connected:
-            await self._reconnected(connection.client)
+            await self._reconnect(connection.client)
         return connection
 
     async def aclose(self) -> None:
@@ -197,7 +197,7 @@ class Connections:
                 with suppress(Exception):
                     await client.close()
 
-    async def _reconnected(self, client: Client) -> None:
+    async def _reconnect(self, client: Client) -> None:
         try:
             async with asyncio.timeout(self._settings.wait):
                 while not client.is_connected:  # noqa: ASYNC110  the client has no event for it

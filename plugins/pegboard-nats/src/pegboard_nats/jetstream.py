@@ -137,7 +137,7 @@ class JetStreamExecutor(NatsExecutor):
                         call, queue, f"no worker took it from the queue {queue!r} in {self.settings.wait:g} s"
                     )
             answer = opened.answer.result()
-            return opened.sent.response(answer or await self._stored(store, id_))
+            return opened.sent.response(answer or await self._load_stored(store, id_))
         except DamagedError as error:
             raise LostError(f"{error}") from None
         except Error as error:
@@ -149,7 +149,7 @@ class JetStreamExecutor(NatsExecutor):
                     await store.withdraw(queue, id_, record)
             raise
 
-    async def _stored(self, store: Store, id_: str) -> bytes:
+    async def _load_stored(self, store: Store, id_: str) -> bytes:
         """An answer that was too long to be sent."""
         found = await lasting(lambda: store.find(id_))
         return b"" if found is None else await store.load(found)

@@ -35,8 +35,8 @@ def migrate_command(options: Options) -> int:
 
     It may run in several processes at once, and while programs use the tables. Tables that are up to date are left.
     """
-    database = _configured(options)
-    before, after = _explained(database, database.migrate)
+    database = _database_of(options)
+    before, after = _explain_failure(database, database.migrate)
     what = "are up to date" if before == after else "were made" if before == 0 else f"were of version {before}"
     write(f"{database.address} (schema {database.schema}): the tables {what}; version {after}\n")
     return 0
@@ -47,7 +47,7 @@ def migrate_command(options: Options) -> int:
 @click.pass_obj
 def check_command(options: Options) -> int:
     """Check that the database can be used and that its tables are up to date; exits with 1 if not."""
-    database = _configured(options)
+    database = _database_of(options)
     if (problem := problem_of(lambda: database)) is not None:
         write(f"{database.address} (schema {database.schema}): {problem[0]} {problem[1]}\n")
         return 1
@@ -60,7 +60,7 @@ def check_command(options: Options) -> int:
 @click.pass_obj
 def journal_command(options: Options) -> int:
     """Print the audit journal of all processes as JSON lines, which 'registry guard verify' checks."""
-    database = _configured(options)
+    database = _database_of(options)
     try:
         for line in PostgresJournal(database).lines():
             write(line)
@@ -87,7 +87,7 @@ def problem_of(find: Callable[[], Database]) -> tuple[str, str] | None:
     return None
 
 
-def _explained(database: Database, work: Callable[[], tuple[int, int]]) -> tuple[int, int]:
+def _explain_failure(database: Database, work: Callable[[], tuple[int, int]]) -> tuple[int, int]:
     """The result of work; its failure with the server's words, which are for operators."""
     try:
         return work()
@@ -105,7 +105,7 @@ def _with_cause(error: ToolError) -> str:
     return f"{error.text.removesuffix(' Nothing was changed.')} ({cause})"
 
 
-def _configured(options: Options) -> Database:
+def _database_of(options: Options) -> Database:
     session, missing = open_session(options), list[str]()
     settings = with_secrets(session.config.settings("postgres", "pegboard-postgres"), missing, [])
     if missing:

@@ -110,7 +110,7 @@ class PostgresLocks(LockBackend):
     # In the loop of the connections -----------------------------------------------------------------------------------
 
     async def _acquire(self, hold: PostgresHold, claims: tuple[Any, ...], lost: Callable[[str], None]) -> None:
-        hold.session = session = await self._opened()
+        hold.session = session = await self._open()
         woken = session.event_of(str(hold.id))
 
         async def work(connection: Connection) -> Any:
@@ -126,7 +126,7 @@ class PostgresLocks(LockBackend):
             await wait_for_event(woken, ASK_SECONDS)
         raise DatabaseError("The connection to the shared database was lost while it waited for locks.", retryable=True)
 
-    async def _opened(self) -> Session:
+    async def _open(self) -> Session:
         loop = asyncio.get_running_loop()
         if self._opening is None or self._opening[0] is not loop:
             self._opening = loop, asyncio.Lock()
