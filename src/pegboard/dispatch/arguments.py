@@ -70,7 +70,7 @@ def parse_again(state: CallState, tool: Tool, error: CallError) -> dict[str, Any
         CallError: The given one, otherwise.
     """
     given, limits = state.raw, state.settings.limits
-    if (inner := _encoded_twice(given, tool, limits)) is None:
+    if (inner := _inner_text(given, tool, limits)) is None:
         raise error
     arguments = parse(inner, limits)
     state.coercions = ("(root): string -> object",)
@@ -78,7 +78,7 @@ def parse_again(state: CallState, tool: Tool, error: CallError) -> dict[str, Any
     return arguments
 
 
-def _encoded_twice(given: object, tool: Tool, limits: Limits) -> str | None:
+def _inner_text(given: object, tool: Tool, limits: Limits) -> str | None:
     """The inner text of arguments that were encoded twice, if coercion is on; else `None`."""
     if not isinstance(given, str | bytes) or given.lstrip()[:1] not in ('"', b'"') or not _coerces(tool, limits):
         return None
@@ -153,7 +153,7 @@ def parse(given: object, limits: Limits) -> dict[str, Any]:
     except CallError:
         raise
     except Exception as error:  # reading a host's own mapping may raise anything
-        raise _refused((problem((), "they can't be read"),), detail=detail_of(error)) from error
+        raise _refusal((problem((), "they can't be read"),), detail=detail_of(error)) from error
 
 
 def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
     except NotPlainError:
         if left[0] < 0:
             _refuse(_too_many(most_nodes))
-        raise _refused(json_problems(given, most_nodes)) from None
+        raise _refusal(json_problems(given, most_nodes)) from None
 
 
 def _is_too_wide(data: bytes, most_nodes: int) -> bool:
@@ -191,7 +191,7 @@ def _too_many(most_nodes: int) -> str:
     return f"it contains more than {most_nodes:,} values"
 
 
-def _refused(problems: Sequence[str], *, detail: str | None = None) -> CallError:
+def _refusal(problems: Sequence[str], *, detail: str | None = None) -> CallError:
     """The error of arguments that aren't one JSON object within the limits."""
     if len(problems) == 1:
         listed = f" {problems[0].removeprefix('(root): ')}. "
@@ -202,7 +202,7 @@ def _refused(problems: Sequence[str], *, detail: str | None = None) -> CallError
 
 
 def _refuse(reason: str) -> NoReturn:
-    raise _refused((problem((), reason),))
+    raise _refusal((problem((), reason),))
 
 
 # Prepare --------------------------------------------------------------------------------------------------------------
@@ -347,17 +347,17 @@ def parse_call(raw: object, find: Callable[[str], Tool], limits: Limits = DEFAUL
     try:
         call = _read_call(raw)
         if call.error is not None or call.provider_executed:
-            return attrs.evolve(call, arguments=_given_arguments(call.arguments, limits))
-        return _validated_call(call, find, limits)
+            return attrs.evolve(call, arguments=_copy_arguments(call.arguments, limits))
+        return _validate_call(call, find, limits)
     except Exception:  # noqa: BLE001  a host's object may raise anything
         return ToolCall("", error=_NO_CALL)
 
 
-def _validated_call(call: ToolCall, find: Callable[[str], Tool], limits: Limits) -> ToolCall:
+def _validate_call(call: ToolCall, find: Callable[[str], Tool], limits: Limits) -> ToolCall:
     try:
         tool = find(call.name)
         call = attrs.evolve(call, title=tool.spec.title or call.title, dynamic=tool.origin.toolset is not None)
-        inner = _encoded_twice(call.arguments, tool, limits)
+        inner = _inner_text(call.arguments, tool, limits)
         arguments = parse(call.arguments if inner is None else inner, limits)
         if tool.prepare_arguments is not None:  # which dispatch calls, once
             return attrs.evolve(call, arguments=arguments)
@@ -369,10 +369,10 @@ def _validated_call(call: ToolCall, find: Callable[[str], Tool], limits: Limits)
     except Exception as raised:  # noqa: BLE001  such as of a schema that is compiled only now
         error = CallError("tool_failure", f"{call.name[:80]} can't be called: {type(raised).__name__}.")
     fault = CallFault(error.kind, error.text, error.problems)
-    return attrs.evolve(call, arguments=_given_arguments(call.arguments, limits), error=fault)
+    return attrs.evolve(call, arguments=_copy_arguments(call.arguments, limits), error=fault)
 
 
-def _given_arguments(given: Any, limits: Limits) -> Any:
+def _copy_arguments(given: Any, limits: Limits) -> Any:
     """The arguments of an invalid or executed call: text as it is, a JSON mapping as a copy, else `{}`."""
     if isinstance(given, str | bytes):
         return given
@@ -402,13 +402,13 @@ def _read_call(raw: object) -> ToolCall:
         id_ if isinstance(id_, str) else f"{id_}" if type(id_) is int else "",  # some providers number their calls
         title=title if isinstance(title, str) else None,
         dynamic=facts["dynamic"] is True,
-        error=_given_fault(facts["error"]) if name else _NO_NAME,
+        error=_read_fault(facts["error"]) if name else _NO_NAME,
         provider_executed=facts["provider_executed"] is True,
         provider_metadata=facts["provider_metadata"],
     )
 
 
-def _given_fault(given: Any) -> CallFault | None:
+def _read_fault(given: Any) -> CallFault | None:
     if given is None or isinstance(given, CallFault):
         return given
     try:
