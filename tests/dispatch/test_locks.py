@@ -462,9 +462,10 @@ class LocksMachine(RuleBasedStateMachine):
         pools = {}
         if call.request.slots is not None and call.request.slots[0] not in callers_pools:
             pools[call.request.slots[0]] = call.request.slots[1]
-        if call.parent is None:
-            pools |= {} if self.most is None else {"registry": self.most}
-            pools |= {} if batch is None else {batch: batch.size}
+        if batch is not None and batch not in callers_pools:
+            pools[batch] = batch.size
+        if call.parent is None and self.most is not None:
+            pools["registry"] = self.most
         return pools
 
     def release(self, call):
