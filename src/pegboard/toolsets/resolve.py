@@ -7,6 +7,7 @@ conflicts come before predicates: a tool that is filtered out keeps its name, so
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from itertools import islice
@@ -271,8 +272,9 @@ class ResolvedTools:
     def unsolved(self, problems: Iterable[Problem]) -> list[Problem]:
         """Problems of registration, without those of tools that are there after all: a transform has renamed one."""
         tools = self.trace.tools if (problems := [*problems]) else ()
-        there = {(tool.origin.plugin, name) for tool in tools for name in (tool.spec.name, *tool.former_names)}
-        return [each for each in problems if (each.plugin, each.tool) not in there]
+        there = [(tool.origin.plugin, name) for tool in tools for name in {tool.spec.name, *tool.former_names}]
+        times = Counter(name for _, name in there)  # twice: beside the one that held it back, maybe of the same plugin
+        return [each for each in problems if (each.plugin, each.tool) not in there or times[each.tool or ""] < 2]
 
     def explain(self, name: str) -> Explanation:
         """Why the tool of this name is in or out, step by step."""
