@@ -191,7 +191,7 @@ def _find_implementations(plugin: Plugin) -> None:
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     manager.register(plugin.thing, plugin.name)
-    callers = manager.get_hookcallers(plugin.thing) or ()
+    callers = dict.fromkeys(manager.get_hookcallers(plugin.thing) or ())  # pluggy 1.6 names one for each implementation
     for name, spec, implementation in [
         (hook.name, hook.spec, each) for hook in callers for each in hook.get_hookimpls()
     ]:
