@@ -506,7 +506,7 @@ _calls("arguments", "deep nesting", _deep)
 
 
 @_fault("cancellation", calls=True)
-async def _cancel_at_moments(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+async def _cancelled_at_moments(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
     for tool, known in tools:
         for passes in _PASSES:
             trial.begin([tool])
@@ -537,7 +537,7 @@ async def _same_calls_at_once(trial: Trial, registry: ToolRegistry, tools: _Tool
 
 
 @_fault("names")
-async def _rename(trial: Trial) -> None:
+async def _renamed(trial: Trial) -> None:
     names = {tool.name: f"renamed_{place}" for place, tool in enumerate(trial.load().tools)}
     registry = trial.registry(Config(rename={f"{trial.found.name}:{old}": new for old, new in names.items()}))
     await trial.run(registry, await trial.tools(registry))
