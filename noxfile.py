@@ -103,7 +103,8 @@ def slow(session: nox.Session) -> None:
     """All tests with branch coverage; with `--cov-append`, the slow ones, added to the coverage of `lowest`."""
     install_checkout(session, "test")
     if session.posargs == [ADDED]:
-        options = *SIDE_BY_SIDE, ADDED, KEPT, "--cov-report="
+        # coverage leaves its database open: a garbage collection at a bad moment would make an error of that
+        options = *SIDE_BY_SIDE, ADDED, KEPT, "--cov-report=", "-W", "ignore:unclosed database:ResourceWarning"
         # In child processes, too, but for tests that list the modules of one.
         session.run("pytest", "-m", "slow", *options, env=MONITORED | {"COVERAGE_PATCH": "subprocess"})
     else:
