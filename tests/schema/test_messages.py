@@ -353,6 +353,7 @@ def test_a_schema_of_itself_ends():
     assert without_added_nulls({"a": None}, loop) == {}
 
 
+@pytest.mark.slow
 def test_beyond_the_budget_arguments_stay():
     schema = {"type": "object", "additionalProperties": tool(a=tool(b=TEXT))}
     arguments = {f"k{number}": {"a": {"b": None}} for number in range(60_000)}

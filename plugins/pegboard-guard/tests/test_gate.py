@@ -294,6 +294,7 @@ async def test_what_is_judged_at_the_end_begins_with_what_the_user_asked_for(mes
     assert len(judged) == 20_001
 
 
+@pytest.mark.slow
 async def test_a_gate_is_quicker_than_callbacks_have_to_be(caplog):
     """If its own limit is longer, the turn still ends, and the call is denied."""
     registry = register_gate(ModelGate(Hanging(), calls="x", end="x"))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from fake_vendors.rules.corpus import SPECS, UNJUDGED, arguments_of
 from pegboard import Tool
 
@@ -36,6 +38,7 @@ def test_every_keyword_that_a_dialect_may_lack_is_there():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_each_spec_has_arguments_that_it_takes():
     for spec in SPECS:
         arguments = arguments_of(spec.name)

@@ -213,6 +213,7 @@ def test_a_plain_schema_without_losses_takes_nothing_else(name):
     assert found == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["openai", "openai-responses", "anthropic", "bedrock"])
 def test_what_a_strict_schema_takes_is_read_as_what_the_tool_takes(name):
     """A model that is held to a strict schema may say null for what is left out; that is taken back."""

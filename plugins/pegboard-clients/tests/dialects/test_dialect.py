@@ -152,6 +152,7 @@ def test_a_schema_within_itself_is_refused():
     assert providers.OPENAI.rewrite(cyclic).refused
 
 
+@pytest.mark.slow
 def test_parts_shared_without_end_are_refused():
     shared = {}
     for _ in range(60):

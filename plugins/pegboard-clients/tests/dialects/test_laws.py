@@ -152,6 +152,7 @@ def test_rewritten_schemas_are_valid_objects(schema):
         accepts(rewritten, {})
 
 
+@pytest.mark.slow
 @given(schema=roots(SMALL))
 def test_a_step_that_is_skipped_would_have_changed_and_lost_nothing(schema):
     for name, dialect in DIALECTS.items():
@@ -161,6 +162,7 @@ def test_a_step_that_is_skipped_would_have_changed_and_lost_nothing(schema):
         assert skipping.changes == running.changes, name
 
 
+@pytest.mark.slow
 @given(schema=roots(SMALL))
 def test_a_schema_is_left_as_it_is_and_gives_the_same_text_each_time(schema):
     before = json.dumps(schema)

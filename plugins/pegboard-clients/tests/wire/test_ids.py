@@ -134,6 +134,7 @@ def test_arguments_that_are_no_object_mark_the_call_and_are_kept(given_):
     assert ToolCall.from_json(call.to_json()).name == "t"
 
 
+@pytest.mark.slow
 def test_arguments_without_end_are_read_up_to_their_bound():
     shared = ["x"]
     for _ in range(60):
