@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from installed import OLD as FILES_TIME
 from pegboard import Once, Permissions, ReadonlyContext, Rule, ToolRegistry, tool
 from pegboard.approval import PendingCalls
 from pegboard.cli.main import main
@@ -90,12 +92,27 @@ OLD = {
 }
 
 
-@pytest.mark.slow
-def test_its_cache_is_written_anew(home, monkeypatch, capsys, others):
-    monkeypatch.setenv("PEGBOARD_BLOCK", ",".join(name for name in others.split(",") if name != "files"))
+SHOP = """
+from pegboard import hookimpl, tool
+
+@tool
+def buy(item: str) -> str:
+    "Buys."
+    return item
+
+@hookimpl
+def pegboard_register_tools(register):
+    register(buy)
+"""
+
+
+def test_its_cache_is_written_anew(home, empty_site, capsys):
+    empty_site.add("shop", SHOP)
+    for file in (empty_site.root, *empty_site.root.rglob("*")):
+        os.utime(file, (FILES_TIME, FILES_TIME))  # what was written just now isn't cached
     assert main(["list", "--names"]) == 0
     listed = capsys.readouterr()
-    assert "read_file" in listed.out
+    assert "buy" in listed.out
     cached = [path for kind in OLD for path in (home / "cache" / "pegboard" / kind).iterdir()]
     assert {path.parent.name for path in cached} == {*OLD}
     for path in cached:
