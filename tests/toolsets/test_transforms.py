@@ -335,6 +335,13 @@ async def test_a_plugins_transform_keeps_what_rules_and_other_calls_go_by():
     assert (await registry.decide("note", {"path": "list.txt"}, ANN)).action == "ask"
 
 
+async def test_a_plugins_transform_takes_no_tag_away():
+    registry = ToolRegistry(where="not tag:network")
+    registry.register(make_tool("fetch", tags=["network"]), make_tool("size", tags=["files"]))
+    with_transform(registry, "tags", changed(lambda each: each.with_spec(tags=["read"])))
+    assert [(each.name, each.spec.tags) for each in await registry.resolve()] == [("size", ("files", "read"))]
+
+
 @pytest.mark.parametrize(("own", "given", "offered"), [("shared", "exclusive", "exclusive"), ("key", "shared", "key")])
 async def test_a_plugins_transform_lets_no_more_calls_run_at_once(registry, own, given, offered):
     registry.register(make_tool("a", concurrency=Concurrency(own, ("path",) if own == "key" else ())))

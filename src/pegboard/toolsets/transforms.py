@@ -183,7 +183,7 @@ def _tighten(tool: Tool) -> Tool:
     """A tool as a plugin's transform has changed it, but nowhere less strict than before.
 
     Its texts, schema and handler may be others. What rules, approvers and other calls go by stays as it was, or gets
-    stricter: names and permissions that it had, hints, confirmation, concurrency, and functions of the arguments.
+    stricter: names, tags and permissions that it had, hints, confirmation, concurrency, and functions of the arguments.
 
     Raises:
         RegistrationError: The transform has brought it.
@@ -196,6 +196,7 @@ def _tighten(tool: Tool) -> Tool:
     is_weaker = own.concurrency.mode != "shared" and new.concurrency.mode != "exclusive"
     spec = new.evolve(
         annotations=ToolAnnotations(**hints),
+        tags=(*own.tags, *new.tags),
         requires_confirmation=own.requires_confirmation or new.requires_confirmation,
         concurrency=own.concurrency if is_weaker else new.concurrency,
         permission=own.permission,
