@@ -272,25 +272,137 @@ def test_large_schemas_are_compared_in_bounded_time():
     assert time.process_time() - started < 5
 
 
+_PATTERNS = (
+    *("^[a-z]+$", "^[a-y]+$", "^[a-z]{1,3}$", "^[a-z]{2}$", r"^[\w-]*$", "^[a-c]?$", "^[0-9a-f-]+$", r"^[\d]{2,}$"),
+    *("^([a-y]+|zz)$", "^([a-w]+|[0-9]{7}!)$", "^a", "z$", "a|b", "^[^a]+$", "^[a-z]+", "^$"),
+)
+_FORMATS = ("date", "email", "uuid", "ipv4", "nonsense")
+_TEXTS = (
+    *("", "a", "b", "z", "zz", "ab", "abc", "abcd", "-", "A", "é", "a\n", "\n", "12", "0123456!", "1234567!", "x" * 9),
+    *("2026-01-31", "2026-02-31", "a@b.org", "127.0.0.1", "12345678-1234-4234-8234-123456789abc"),
+)
+_SOME = (*_TEXTS, None, True, False, *range(-2, 12), 0.5, 5.5, [], ["a"], ["zz", 3], {}, {"b": "a"}, {"c": 3})
+_NUMBERS = st.integers(-1, 10)
+_BOUNDS = {
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _NUMBERS),
+    "multipleOf": st.sampled_from((1, 2, 3, 4, 0.5)),
+}
+_OF_TEXTS = {
+    "pattern": st.sampled_from(_PATTERNS),
+    "format": st.sampled_from(_FORMATS),
+    **dict.fromkeys(("minLength", "maxLength"), st.integers(0, 4)),
+}
 _LEAVES = st.one_of(
-    st.builds(
-        lambda low, span: {"type": "integer", "minimum": low, "maximum": low + span},
-        st.integers(0, 5),
-        st.integers(0, 5),
-    ),
-    st.builds(lambda most: {"type": "string", "maxLength": most}, st.integers(0, 4)),
-    st.builds(lambda members: {"enum": sorted(members)}, st.sets(st.integers(0, 4), min_size=1)),
+    st.fixed_dictionaries({"type": st.sampled_from(("integer", "number", ["integer", "null"]))}, optional=_BOUNDS),
+    st.fixed_dictionaries({"type": st.just("string")}, optional=_OF_TEXTS),
+    st.fixed_dictionaries({}, optional=_OF_TEXTS | _BOUNDS),
+    st.builds(lambda members: {"enum": members}, st.lists(st.sampled_from(_SOME), min_size=1, unique_by=json.dumps)),
 )
 
 
-@given(_LEAVES, _LEAVES)
-def test_two_ways_to_read_a_pair_mirror_each_other(left, right):
-    forth, back = compare_arguments(one(left), one(right)), compare_arguments(one(right), one(left))
-    if forth is None:
-        assert back is None
-        return
-    mirror = {"widened": "narrowed", "narrowed": "widened", "incompatible": "incompatible"}
-    assert back.kind == mirror[forth.kind]
+def _objects(parts):
+    return st.fixed_dictionaries(
+        {"properties": st.dictionaries(st.sampled_from("abc"), parts)},
+        optional={
+            "type": st.just("object"),
+            "required": st.sets(st.sampled_from("abc")).map(sorted),
+            "additionalProperties": st.booleans() | parts,
+        },
+    )
+
+
+_PARTS = st.recursive(
+    _LEAVES,
+    lambda parts: (
+        st.builds(
+            lambda key, several: {key: several},
+            st.sampled_from(("anyOf", "allOf", "oneOf")),
+            st.lists(parts, min_size=1, max_size=3),
+        )
+        | st.builds(lambda part: {"not": part}, parts)
+        | st.builds(lambda part: {"type": "array", "items": part}, parts)
+        | _objects(parts)
+    ),
+    max_leaves=4,
+)
+
+
+@st.composite
+def _pairs(draw):
+    """Two schemas, the second often the first with one change."""
+    one_part, other = draw(_PARTS), draw(_PARTS)
+    mixed = (
+        {**one_part, **other} if draw(st.booleans()) else draw(st.sampled_from((other, {"anyOf": [one_part, other]})))
+    )
+    schemas = one(one_part), one(mixed)
+    if draw(st.booleans()):
+        schemas = tuple({**each, "additionalProperties": draw(st.booleans() | _LEAVES)} for each in schemas)
+    return schemas if draw(st.booleans()) else schemas[::-1]
+
+
+_OBJECTS = (
+    *({"a": each} for each in _SOME),
+    *({"a": {name: each}} for name in "abc" for each in _SOME),
+    *({"a": [each]} for each in _SOME),
+    *({"a": each, "b": other} for each in _SOME for other in (1, "a", "zz", None)),
+)
+
+
+def _check_law(old, new):
+    """A change that is called narrowed takes no value that the old schema refuses, and the other way round."""
+    takes_old, takes_new = (validator_of(json.dumps(each)).accepts for each in (old, new))
+    both = [(takes_old(value), takes_new(value), value) for value in _OBJECTS]
+    only_old, only_new = ([each[2] for each in both if each[:2] == way] for way in ((True, False), (False, True)))
+    change = compare_arguments(old, new)
+    kind = "same" if change is None else change.kind
+    assert not (kind in ("same", "narrowed") and only_new), (kind, only_new)
+    assert not (kind in ("same", "widened") and only_old), (kind, only_old)
+    back = compare_arguments(new, old)
+    mirror = {"widened": "narrowed", "narrowed": "widened", "incompatible": "incompatible", "same": "same"}
+    assert mirror[kind] == ("same" if back is None else back.kind)
+
+
+@given(_pairs())
+def test_no_widening_is_called_narrowed_and_no_narrowing_widened(pair):
+    _check_law(*pair)
+
+
+@pytest.mark.parametrize("new", _PATTERNS)
+def test_no_pattern_that_takes_another_text_is_narrowed(new):
+    for old in _PATTERNS:
+        _check_law(*(one({**TEXT, "pattern": each}) for each in (old, new)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("^[a-z]+$", "^(?:[a-w]+|[0-9]{7}!)$"),
+        ("^[a-z]+$", "^([a-y]|zz)*$"),
+        ("^[b-z]+", "^[b-y]+"),
+        ("^[a-z]+$", "^[a-y]+$|^[0-9]{9}-[0-9]{7}$"),
+        ("^[a-z]+$", "^[a-yé]+$"),
+        ("^[ -z]+$", "^[a-z]+$"),
+        ("^[a-z]{2,1}$", "^[a-z]+$"),
+    ],
+)
+def test_a_pattern_that_is_more_than_a_class_and_a_quantifier_is_incompatible(old, new):
+    for pair in ((old, new), (new, old)):
+        assert compare_arguments(*(one({**TEXT, "pattern": each}) for each in pair)).kind == "incompatible"
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        ({"pattern": "^[A-Za-z0-9_.-]{1,64}$"}, {"pattern": "^[a-z0-9_-]{1,32}$"}),
+        ({"pattern": r"^[\w-]+$"}, {"pattern": r"^[\d]+$"}),
+        ({"pattern": "^[a-z]*$"}, {"pattern": "^[a-z]?$"}),
+        ({"pattern": "^[a-z]{2,}$"}, {"pattern": "^[a-z]{3}$"}),
+        ({"pattern": "^[a-z]{2,9}$"}, {"pattern": "^[a-z]+$", "minLength": 2, "maxLength": 4}),
+    ],
+)
+def test_patterns_of_a_class_and_a_quantifier_are_compared(wide, narrow):
+    pair = one(TEXT | wide), one(TEXT | narrow)
+    assert (compare_arguments(*pair).kind, compare_arguments(*pair[::-1]).kind) == ("narrowed", "widened")
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 16))])

@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import chain, islice, zip_longest
 from typing import Any, Final, Literal, cast
 
@@ -82,41 +81,24 @@ def compare_arguments(old: JsonSchema, new: JsonSchema, deadline: float | None =
         if not _is_late(deadline):
             for each in (before, after):
                 check_schema(each, tool="", skip_patterns=True)
-            found, _ = _differences(*_without_common(before, after), deadline)
-        takes_less = partial(_takes_less, deadline=deadline)
-        if found.keys() == {False} and Proof(after, before, takes_less, deadline).is_found():
+            found = _differences(*_without_common(before, after), deadline)
+        if found.keys() == {False} and Proof(after, before, deadline).is_found():
             kind = "narrowed"
-        elif found.keys() == {True} and Proof(before, after, takes_less, deadline).is_found():
+        elif found.keys() == {True} and Proof(before, after, deadline).is_found():
             kind = "widened"
     return SchemaChange(kind, found.get(False), found.get(True))
 
 
-def _differences(before: JsonSchema, after: JsonSchema, deadline: float | None) -> tuple[dict[bool, str], bool]:
-    """Values that just one of two schemas takes, by whether it is the new one, and whether none can be missing.
-
-    That is if all values were tried, and both take one.
-    """
+def _differences(before: JsonSchema, after: JsonSchema, deadline: float | None) -> dict[bool, str]:
+    """Values that just one of two schemas takes, by whether it is the new one."""
     found: dict[bool, str] = {}
     takes_old, takes_new = (validator_of(json_text(each)).accepts for each in (before, after))
-    takes_both = False
     for number, value in enumerate(_values((before, takes_old), (after, takes_new), deadline=deadline)):
         if (is_new := takes_new(value)) is not takes_old(value):
             found.setdefault(is_new, json.dumps(value))
-        elif is_new:
-            takes_both = True
         if len(found) == 2 or number == _MOST_VALUES or _is_late(deadline):
-            return found, False
-    return found, takes_both
-
-
-def _takes_less(before: JsonSchema, after: JsonSchema, deadline: float | None) -> bool:
-    """Whether values show that a schema of texts takes less than another, and none that it takes more."""
-    before, after = (
-        {"type": "object", "properties": {"a": each}, "required": ["a"], "additionalProperties": False}
-        for each in (before, after)
-    )
-    found, is_whole = _differences(before, after, deadline)
-    return is_whole and found.keys() == {False}
+            break
+    return found
 
 
 def _is_late(deadline: float | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -13,6 +14,7 @@ from pegboard.errors import SchemaError
 from pegboard.json import canonical_json, is_array, is_object, json_text
 from pegboard.schema import NOTES, REFERENCES, References, compiled, schemas, validator_of
 from pegboard.typing import JsonSchema
+from pegboard_lock.runs import runs_of
 
 _Schemas: TypeAlias = "Sequence[JsonSchema]"
 """Schemas without references and `allOf` that a value must fit all of."""
@@ -46,7 +48,6 @@ _KINDS: Final[Mapping[str, str]] = {
 """The type that a keyword is about; values of other types fit it."""
 _LEAST: Final = frozenset({"minItems", "minLength", "minProperties", "minimum"})
 _MOST: Final = frozenset({"maxItems", "maxLength", "maxProperties", "maximum"})
-_OF_TEXT: Final = frozenset({"maxLength", "minLength", "pattern"})
 _BEYOND: Final = 1_000_000  # a place in an array that no `prefixItems` has
 
 
@@ -61,14 +62,11 @@ class Proof:
     Attributes:
         one: The schema that may take no more.
         other: The other one.
-        takes_less: Whether values show that one schema of texts (the second) takes less than another. Patterns can't be
-            compared in another way.
         deadline: When to end the search, by `time.monotonic`.
     """
 
     one: JsonSchema
     other: JsonSchema
-    takes_less: Callable[[JsonSchema, JsonSchema], bool]
     deadline: float | None = None
     _left: int = field(default=_MOST_STEPS, init=False)
     _ones: References = field(default=Factory(lambda self: References(self.one), takes_self=True), init=False)
@@ -178,9 +176,12 @@ class Proof:
         return any(_texts(each) <= _texts(rule) for each in _rules(ones, "enum"))
 
     def _pattern(self, ones: _Schemas, rule: Any, _other: JsonSchema, _level: int) -> bool:
-        texts = [{name: each[name] for name in _OF_TEXT & each.keys()} for each in ones]
-        before, after = {"type": "string", "pattern": rule}, {"type": "string", "allOf": list(filter(None, texts))}
-        return any("pattern" in each for each in texts) and self.takes_less(before, after)
+        wanted = runs_of(rule)
+        if wanted is None:
+            return False
+        least, most = max(_rules(ones, "minLength"), default=0), min(_rules(ones, "maxLength"), default=math.inf)
+        own = filter(None, map(runs_of, _rules(ones, "pattern")))
+        return any(each.limit(least, most).is_within(wanted) for each in own)
 
     def _multiple(self, ones: _Schemas, rule: Any, _other: JsonSchema, _level: int) -> bool:
         return any(Fraction(str(each)) % Fraction(str(rule)) == 0 for each in _rules(ones, "multipleOf"))
@@ -203,7 +204,7 @@ class Proof:
         )
 
     def _not(self, ones: _Schemas, rule: Any, _other: JsonSchema, level: int) -> bool:
-        back = Proof(self.other, self.one, lambda *_: False, self.deadline)
+        back = Proof(self.other, self.one, self.deadline)
         back._left, back._has_same_definitions = self._left // 2, self._has_same_definitions
         self._left //= 2
         if any(back._is_within(rule, each, level) for each in _rules(ones, "not")):
