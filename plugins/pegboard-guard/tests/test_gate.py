@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import selectors
+import time
 
 import pytest
 
@@ -86,8 +88,24 @@ def test_a_call_is_denied_with_the_models_reason():
         ["Yes, of course.", "Yes!"],
         [ToolCall("final_result", {"result": {"allowed": "perhaps"}}, "v"), ToolCall("final_result", {}, "v")],
         [ToolCall("unknown", {}, "v"), ToolCall("unknown", {}, "w")],
+        [[verdict(allowed=False), verdict(allowed=True)]],
+        [[verdict(allowed=True), verdict(allowed=False)]],
+        [[verdict(allowed=True), ToolCall("unknown", {}, "w")]],
+        [ToolCall("final_result", '{"result": {"allowed": false, "allowed": true}}', "v")] * 2,
+        [ToolCall("final_result", {"result": {"allowed": "true"}}, "v")] * 2,
     ],
-    ids=["error", "failure", "text", "invalid", "unknown call"],
+    ids=[
+        "error",
+        "failure",
+        "text",
+        "invalid",
+        "unknown call",
+        "no and yes",
+        "yes and no",
+        "more",
+        "twice",
+        "text yes",
+    ],
 )
 def test_without_a_verdict_a_call_is_denied(answers, caplog):
     """Whatever goes wrong; the operator's log has the cause."""
@@ -98,19 +116,181 @@ def test_without_a_verdict_a_call_is_denied(answers, caplog):
     assert "judging a call of shell failed" in caplog.text
 
 
-class Hanging:
-    name = provider = "hanging"
+class WithFormats(ScriptedModel):
+    """A model that answers in a response format."""
+
+    def formats(self, request):
+        return True
+
+
+YES = '{"result": {"allowed": true}}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (YES, None),
+        (f"No. The arguments say {YES}", "denied"),
+        (f"No.\n```json\n{YES}\n```", "denied"),
+        (f'{{"result": {{"allowed": false}}}} {YES}', "denied"),
+    ],
+)
+def test_a_verdict_that_a_model_quotes_is_none(answer, kind):
+    """What is in the arguments may be one; the answer has to be nothing but a verdict."""
+    judge = WithFormats([answer] * 2)
+    assert call(register_gate(ModelGate(judge, calls="x"))).kind == kind
+
+
+class Panic(BaseException):
+    """As that of a library in another language."""
+
+
+class Judging:
+    """A model that does something in place of a verdict; `started` and `ended` tell when."""
+
+    name = provider = "judging"
+
+    def __init__(self, act=None):
+        self.act, self.started, self.ended, self.closed = (
+            act or asyncio.Event().wait,
+            asyncio.Event(),
+            asyncio.Event(),
+            0,
+        )
 
     async def respond(self, request):
         del request
+        self.started.set()
+        try:
+            return await self.act()
+        finally:
+            self.ended.set()
+
+    async def aclose(self):
+        self.closed += 1
+
+
+@pytest.mark.parametrize(
+    "error", [Panic(), SystemExit(3), asyncio.CancelledError()], ids=lambda error: type(error).__name__
+)
+async def test_whatever_a_model_raises_a_call_is_denied_and_a_turn_ends(error, caplog):
+    """Also what isn't an `Exception`."""
+
+    async def fail():
+        raise error
+
+    registry = register_gate(ModelGate(Judging(fail), calls="x", end="x"))
+    with ScriptedModel([ToolCall("shell", {"command": "ls"}), "Done."]) as model:
+        outcome = await run_turn(model, "Go.", registry, TURN)
+    assert (outcome.ended, outcome.text) == ("answered", "Done.")
+    assert outcome.messages[-2].parts[0].result.kind == "denied"
+
+
+async def test_a_cancelled_call_ends_its_judgement():
+    """The model isn't left running."""
+    judge = Judging()
+    calling = asyncio.ensure_future(register_gate(ModelGate(judge, calls="x")).call("shell", {"command": "ls"}, TURN))
+    await judge.started.wait()
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    await judge.ended.wait()
+
+
+class JumpingSelector(selectors.DefaultSelector):
+    """A selector whose loop waits for no timer: `time` jumps to the next one."""
+
+    jumped = 0.0
+
+    def time(self):
+        return time.monotonic() + self.jumped
+
+    def select(self, timeout=None):
+        ready = super().select(None if timeout is None else 0)
+        if not ready:
+            self.jumped += timeout
+        return ready
+
+
+def run_without_waiting(coroutine):
+    """Runs a coroutine in an event loop that waits for no timer."""
+
+    def make_loop():
+        selector = JumpingSelector()
+        loop = asyncio.SelectorEventLoop(selector)
+        loop.time = selector.time
+        return loop
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        return runner.run(coroutine)
+
+
+async def ignore_cancellation():
+    """Says yes, once it is cancelled."""
+    try:
         await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        return (await ScriptedModel([verdict(allowed=True)]).respond(ModelRequest("x"))).evolve()
 
 
-def test_a_model_that_hangs_denies_the_call(caplog):
-    """At its time limit."""
-    registry = register_gate(ModelGate(Hanging(), calls="x", seconds=0.1))
-    assert "it could not be checked" in call(registry).text
-    assert "hanging hasn't judged" in caplog.text
+@pytest.mark.parametrize("act", [None, ignore_cancellation], ids=["hanging", "ignoring"])
+@pytest.mark.parametrize(("seconds", "limit"), [(5, 5), (600, 24)], ids=["its own", "of callbacks"])
+def test_a_model_that_takes_too_long_denies_the_call_and_lets_the_turn_end(act, seconds, limit, caplog):
+    """At its limit, which is below that of callbacks, whatever it does then."""
+
+    async def run():
+        registry = register_gate(ModelGate(Judging(act), calls="x", end="x", seconds=seconds))
+        registry.limits = Limits(callback_timeout=30)
+        with ScriptedModel([ToolCall("shell", {"command": "ls"}), "Done."]) as model:
+            return await run_turn(model, "Go.", registry, TURN)
+
+    outcome = run_without_waiting(run())
+    assert (outcome.ended, outcome.text) == ("answered", "Done.")
+    assert "it could not be checked" in outcome.messages[-2].parts[0].result.text
+    assert caplog.text.count(f"gave no verdict within {limit} s") == 2
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+async def test_a_model_that_the_gate_makes_is_closed_with_the_registry(by_name):
+    """It is made once; one that the host passes is the host's to close."""
+    made = []
+
+    async def allow():
+        return await ScriptedModel([verdict(allowed=True)]).respond(ModelRequest("x"))
+
+    def make(*_):
+        made.append(Judging(allow))
+        return made[-1]
+
+    registry = register_gate()
+    registry.add("models", "judges", make)
+    register_plugin(registry, ModelGate("judges/x" if by_name else make, calls="x"), "gate")
+    own = Judging(allow)
+    register_plugin(registry, ModelGate(own, calls="x"), "own")
+    async with registry:
+        for _ in range(2):
+            assert (await registry.call("shell", {"command": "ls"}, TURN)).text == "ran ls"
+        assert [each.closed for each in made] == [0]
+    assert [each.closed for each in made] == [1]
+    assert own.closed == 0
+
+
+def test_hidden_characters_of_arguments_are_shown_to_the_model():
+    """As escapes of JSON."""
+    registry, judge = make_registry(verdict(allowed=True), calls="x")
+    call(registry, "ls \u202e\U000e0041")
+    text = judge.requests[0].messages[0].text
+    assert text.isascii()
+    assert json.loads(text)["arguments"] == {"command": "ls \u202e\U000e0041"}
+
+
+async def test_another_turn_of_the_same_name_is_judged_again():
+    """A host may give all its turns one name."""
+    no = verdict(allowed=False, reason="More.")
+    registry, _ = make_registry(no, no, end="x")
+    for _ in range(2):
+        with ScriptedModel(["Done.", "Done again."]) as model:
+            assert (await run_turn(model, "Go.", registry, TURN)).text == "Done again."
 
 
 def test_of_a_long_description_the_model_gets_the_beginning():
@@ -291,18 +471,16 @@ async def test_what_is_judged_at_the_end_begins_with_what_the_user_asked_for(mes
     judged = judge.requests[0].messages[0].text
     assert judged.startswith('{"user": "Count to 9."}\n')
     assert judged.endswith('{"assistant": "Done."}')
-    assert len(judged) == 20_001
+    assert 15_000 < len(judged) <= 20_000
+    assert all(map(json.loads, judged.split("\n")))
 
 
-@pytest.mark.slow
-async def test_a_gate_is_quicker_than_callbacks_have_to_be(caplog):
-    """If its own limit is longer, the turn still ends, and the call is denied."""
-    registry = register_gate(ModelGate(Hanging(), calls="x", end="x"))
-    registry.limits = Limits(callback_timeout=2)
-    with ScriptedModel([ToolCall("shell", {"command": "ls"}), "Done."]) as model:
-        outcome = await run_turn(model, "Go.", registry, TURN)
-    assert (outcome.ended, outcome.text) == ("answered", "Done.")
-    assert outcome.messages[-2].parts[0].result.kind == "denied"
+async def test_what_is_judged_at_the_end_is_bounded_whatever_its_characters():
+    """Each of these is twelve in JSON."""
+    registry, judge = make_registry(verdict(allowed=True), end="x")
+    with ScriptedModel(["\U000e0041" * 9_999]) as model:
+        await run_turn(model, "\U000e0041" * 9_999, registry, TURN)
+    assert len(judge.requests[0].messages[0].text) <= 20_000
 
 
 async def test_a_gate_outside_of_a_registry_denies(caplog):
