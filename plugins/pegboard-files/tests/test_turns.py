@@ -36,11 +36,14 @@ def put(path: str, content: str) -> ToolCall:
 def turn(top):
     """Runs a turn in which the model makes these calls, one after another; returns its report."""
 
-    def run(*calls, context=ANN, between=lambda: None, **settings):
+    def run(*calls, context=ANN, between=lambda: None, ends=True, tools=(), **settings):
         registry = ToolRegistry(permissions=Permissions([Rule("edit", "*", "allow")]))
         settings = {"root": str(top), "read_first": False, **settings}
         pegboard_files.pegboard_register_tools(registry.register, settings)
-        registry.add_callback("report_turn", pegboard_files.pegboard_report_turn)
+        for each in tools:
+            registry.register(each)
+        if ends:
+            registry.add_callback("report_turn", pegboard_files.pegboard_report_turn)
         registry.add_callback("after_tool", lambda result: between())
         outcome = asyncio.run(run_turn(ScriptedModel([*([call] for call in calls), "Done."]), "Go", registry, context))
         assert not [part.result.text for each in outcome.messages for part in each.results if part.result.is_error]
@@ -119,6 +122,62 @@ def test_a_turn_that_was_undone_while_it_waited_has_no_report(pause):
     assert end("Done.").reports == {}
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_turn_of_the_id_of_an_earlier_one_is_a_turn_of_its_own(turn, top, killed):
+    """Also of one that a killed process has left without an end, as of a host that counts its turns anew."""
+    context = evolve(ANN, invocation="1")
+    turn(put("a", "first\n"), context=context, ends=not killed)
+    report = turn(put("a", "second\n"), put("b", "b\n"), context=context)
+    assert [each["change"] for each in report["files"]] == ["modified", "added"]
+    assert turn(context=context) is None
+    assert undo() == Undone(["a", "b"], {})
+    assert (top / "a").read_text() == "first\n"
+    assert undo() == Undone(["a"], {})
+    assert list(top.iterdir()) == []
+
+
+def test_a_turn_that_waited_is_continued_by_its_id_and_ends(pause, turn, top):
+    """Also by a turn without changes."""
+    paused, end = pause
+    assert end([put("b", "b\n")], "Done.").reports["host"]["changed"] == 2
+    turn(put("c", "c\n"), context=evolve(ANN, invocation=paused.invocation))
+    assert undo().restored == ["c"]
+    assert undo().restored == ["a", "b"]
+
+
+def test_agents_that_hand_over_are_one_turn(turn, top):
+    """The next turn of that id is another, even if the last agent has changed nothing."""
+    context = evolve(ANN, invocation="1")
+
+    def hand_over(call: ToolContext):
+        call.actions.transfer_to = "other"
+
+    turn(put("a", "a\n"), ToolCall("hand_over", {}), context=context, tools=[Tool.from_function(hand_over)])
+    assert turn(context=context)["changed"] == 1
+    turn(put("b", "b\n"), context=context)
+    assert undo().restored == ["b"]
+    assert undo().restored == ["a"]
+
+
+def test_calls_outside_of_run_turn_belong_to_the_turn_of_their_id(turn, top):
+    """As those of an executor's processes, in any order with the turn's own."""
+    context, store = evolve(ANN, invocation="1"), TurnStore()
+    with open_root(str(top)) as root:
+        store.record(ToolContext(request=context), [Change(FileState(root, ("x",)), b"x\n")])
+        assert turn(put("a", "a\n"), context=context)["changed"] == 2
+        store.record(ToolContext(request=context), [Change(FileState(root, ("y",)), b"y\n")])
+    assert [each.files for each in store.turns(ANN)] == [3]
+
+
+def test_the_store_of_an_earlier_format_is_removed(turn):
+    folder = TurnStore().path.parent
+    folder.mkdir(parents=True)
+    for name in ("turns-3.sqlite", "turns-3.sqlite-wal"):
+        (folder / name).write_bytes(b"x")
+    turn(put("a", "1\n"))
+    assert [path.name for path in folder.iterdir()] == ["turns-4.sqlite"]
+
+
 def test_undo_makes_the_files_as_they_were(turn, write, top):
     """Modified, added, deleted and moved ones, links, and permissions of a deleted one."""
     write({"a": "a\n", "gone.sh": b"#!/bin/sh\n\xff\n", "old": "moved\n"})
@@ -165,7 +224,7 @@ def test_a_file_that_was_deleted_and_made_again_gets_its_permissions_again(turn,
 def test_a_file_by_two_roots_is_one_change(turn, top):
     """As an agent's may be a folder of its caller's."""
     (top / "sub").mkdir()
-    context = evolve(ANN, invocation="t")
+    context = evolve(ANN, invocation="t", values={})
     turn(put("sub/a", "1\n"), context=context)
     report = turn(put("a", "2\n"), context=context, root=str(top / "sub"))
     assert report["diff"] == "--- /dev/null\n+++ b/sub/a\n@@ -0,0 +1 @@\n+2\n"
@@ -341,7 +400,7 @@ def test_a_store_is_made_on_a_file_system_without_hard_links(turn, monkeypatch):
 
     monkeypatch.setattr(os, "link", refuse)
     assert turn(put("a", "1\n"))["changed"] == 1
-    assert [path.name for path in TurnStore().path.parent.iterdir()] == ["turns-3.sqlite"]
+    assert [path.name for path in TurnStore().path.parent.iterdir()] == ["turns-4.sqlite"]
 
 
 @pytest.mark.parametrize("limit", [{"undo_bytes": 5_000}, {"undo_files": 2}])
@@ -409,7 +468,7 @@ def test_very_long_paths_are_listed_in_part(top):
     with open_root(str(top)) as root:
         names = [f"{number:03}{'/x' * 500}" for number in range(500)]
         store.record(call, [Change(FileState(root, tuple(name.split("/"))), b"x\n") for name in names])
-    found = diff_of_turn(store, store.find(ANN, "t"), Deadline(0))
+    found = diff_of_turn(store, store.end_turn(evolve(ANN, invocation="t"), continues=False), Deadline(0))
     assert (found.changed, len(found.files)) == (500, MAX_TURN_DIFF // len(names[0]))
 
 
@@ -487,7 +546,7 @@ def test_a_turn_of_ten_thousand_files(top):
     call, store = ToolContext(request=ReadonlyContext(user="ann", session="s", invocation="t")), TurnStore()
     with open_root(str(top)) as root:
         store.record(call, [Change(FileState(root, (f"{number}.txt",)), b"x\n") for number in range(10_000)])
-    turn = store.find(ANN, "t")
+    turn = store.end_turn(evolve(ANN, invocation="t"), continues=False)
     found = diff_of_turn(store, turn, Deadline(0))
     assert (turn.files, found.changed, len(found.files)) == (10_000, 10_000, MAX_LISTED)
     assert found.files[-1].note == "its diff isn't shown: there are too many changes"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pegboard import hookimpl
 
 if TYPE_CHECKING:
-    from pegboard import ReadonlyContext
+    from pegboard import ReadonlyContext, TurnOutcome
 
 __all__ = ["pegboard_needs_posix", "pegboard_register_processors", "pegboard_register_tools", "pegboard_report_turn"]
 
@@ -56,11 +56,12 @@ def pegboard_register_processors(register: Callable[[str, Any], None], settings:
 
 
 @hookimpl
-def pegboard_report_turn(context: ReadonlyContext) -> dict[str, Any]:
+def pegboard_report_turn(context: ReadonlyContext, outcome: TurnOutcome) -> dict[str, Any]:
     """Reports the net change of the files by a turn.
 
     Args:
         context: The user and session of the turn.
+        outcome: Its outcome, which says whether a later turn of its id continues it.
 
     Returns:
         `TurnDiff` as JSON; empty if the turn has changed no file, or was undone while it waited.
@@ -70,5 +71,5 @@ def pegboard_report_turn(context: ReadonlyContext) -> dict[str, Any]:
     from pegboard_files.turns import TurnStore
 
     store = TurnStore()
-    turn = store.find(context, context.invocation)
+    turn = store.end_turn(context, continues=outcome.ended in {"pending", "suspended", "transferred", "escalated"})
     return {} if turn is None else diff_of_turn(store, turn, Deadline(5)).to_json()

@@ -44,8 +44,9 @@ _TABLES: Final = (
     "PRAGMA auto_vacuum = FULL",
     "PRAGMA journal_mode = WAL",
     """CREATE TABLE turns (
-        id INTEGER PRIMARY KEY, owner TEXT, invocation TEXT, time REAL, expires REAL,
-        bytes INTEGER DEFAULT 0, files INTEGER DEFAULT 0, UNIQUE (owner, invocation))""",
+        id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT, invocation TEXT, token TEXT, continues INTEGER DEFAULT 0,
+        time REAL, expires REAL, bytes INTEGER DEFAULT 0, files INTEGER DEFAULT 0,
+        UNIQUE (owner, invocation, token))""",
     """CREATE TABLE changes (
         turn INTEGER REFERENCES turns ON DELETE CASCADE, place TEXT, root TEXT, is_folder INTEGER DEFAULT 0, name TEXT,
         is_link INTEGER DEFAULT 0, mode INTEGER, kept INTEGER DEFAULT 1, disturbed INTEGER DEFAULT 0,
@@ -54,6 +55,13 @@ _TABLES: Final = (
 )
 _COLUMNS: Final = "place, root, is_folder, name, is_link, mode, kept, disturbed, old_digest, new_digest, old, new"
 _IS_CHANGED: Final = "old_digest IS NOT new_digest"
+_HAS_CHANGED: Final = f"EXISTS (SELECT 1 FROM changes WHERE turn = id AND {_IS_CHANGED})"  # noqa: S608
+
+_OF_TURN: Final = "pegboard_files.turn"
+"""Key in the values of a turn of what tells it from others of the same id: a host may count from 1 in each process."""
+
+_NAME: Final = "turns-4.sqlite"
+_OLD_NAMES: Final = tuple(f"turns-3.sqlite{end}" for end in ("", "-wal", "-shm"))
 
 
 @frozen
@@ -151,7 +159,7 @@ class TurnStore:
     most_bytes: int = 200_000_000
     most_files: int = 20_000
     days: float = 30.0
-    path: Path = field(factory=lambda: Path(user_folder("state"), "files", "turns-3.sqlite"))
+    path: Path = field(factory=lambda: Path(user_folder("state"), "files", _NAME))
     _missed: deque[tuple[str, str]] = field(factory=lambda: deque(maxlen=_MOST_MISSED), init=False, repr=False)
 
     @classmethod
@@ -170,13 +178,13 @@ class TurnStore:
             call: The call.
             changes: Each with the file as it was, and its new bytes.
         """
-        top = call and (call.root or call)
+        top = call and (call.root or call.request)
         if not changes or top is None or top.invocation is None:
             return
         key = owner_of(top), top.invocation
         try:
             with self._work() as connection:
-                turn = _turn_of(connection, *key)
+                turn = _begin_turn(connection, top)
                 for change in changes:
                     self._record(connection, turn, change, is_first=key not in self._missed)
                 self._forget(connection, turn)
@@ -192,18 +200,34 @@ class TurnStore:
         """
         query = (
             "SELECT id, invocation, time, files FROM turns WHERE owner = ? AND expires > ? AND "  # noqa: S608
-            f"EXISTS (SELECT 1 FROM changes WHERE turn = id AND {_IS_CHANGED}) ORDER BY id DESC"
+            f"{_HAS_CHANGED} ORDER BY id DESC"
         )
         rows = self._read(query, owner_of(context), time.time())
         return [TurnOfSession(*row) for row in rows]
 
-    def find(self, context: ReadonlyContext | ToolContext, invocation: str | None) -> TurnOfSession | None:
-        """The turn of this id, or `None` if it has changed no file.
+    def end_turn(self, context: ReadonlyContext, *, continues: bool) -> TurnOfSession | None:
+        """The turn of this context, which has ended or waits; or `None` if it has changed no file, net.
+
+        Args:
+            context: Its user, session and id.
+            continues: Whether a later turn of this id belongs to it. If not, or if this was never called as the
+                process was killed, that is a turn of its own.
 
         Raises:
             ToolError: The store can't be read.
         """
-        return next((turn for turn in self.turns(context) if turn.invocation == invocation), None)
+        if not self.path.exists():
+            return None
+        try:
+            with self._work() as connection:
+                if (found := _find_turn(connection, context)) is None:
+                    return None
+                connection.execute("UPDATE turns SET continues = ? WHERE id = ?", (continues, found[0]))
+                query = f"SELECT id, invocation, time, files FROM turns WHERE id = ? AND {_HAS_CHANGED}"  # noqa: S608
+                row = connection.execute(query, found[:1]).fetchone()
+        except (sqlite3.Error, OSError) as error:
+            raise _unusable(error) from error
+        return row and TurnOfSession(*row)
 
     def changes(self, turn: TurnOfSession) -> Iterator[FileChange]:
         """The net changes of a turn by their paths, without files that are again as they were.
@@ -332,6 +356,8 @@ class TurnStore:
                     connection.execute(statement)
             with suppress(FileExistsError):
                 link_or_rename(str(draft), str(self.path))
+            for name in _OLD_NAMES:  # what can't be undone any more isn't kept
+                self.path.with_name(name).unlink(missing_ok=True)
         finally:
             draft.unlink(missing_ok=True)
 
@@ -341,11 +367,28 @@ def owner_of(context: ReadonlyContext | ToolContext) -> str:
     return hashlib.sha256(json.dumps([context.user, context.session]).encode()).hexdigest()
 
 
-def _turn_of(connection: sqlite3.Connection, owner: str, invocation: str) -> int:
-    connection.execute("INSERT OR IGNORE INTO turns (owner, invocation) VALUES (?, ?)", (owner, invocation))
-    (id_,) = connection.execute(
-        "SELECT id FROM turns WHERE owner = ? AND invocation = ?", (owner, invocation)
-    ).fetchone()
+def _find_turn(connection: sqlite3.Connection, context: ReadonlyContext) -> tuple[int, str] | None:
+    """The id and the token of the turn of this context, if it is known."""
+    query = "SELECT id, token FROM turns WHERE owner = ? AND invocation = ?"
+    key = owner_of(context), context.invocation
+    if context.values is None:  # outside of `run_turn`, and in another process, the id has to do
+        return connection.execute(f"{query} ORDER BY id DESC LIMIT 1", key).fetchone()
+    if (token := context.values.get(_OF_TURN)) is None:
+        return connection.execute(f"{query} AND (continues OR token = '') ORDER BY id DESC LIMIT 1", key).fetchone()
+    return connection.execute(f"{query} AND token = ?", (*key, token)).fetchone()
+
+
+def _begin_turn(connection: sqlite3.Connection, context: ReadonlyContext) -> int:
+    """The id of the turn of this context, which is added if it is new."""
+    found, token = _find_turn(connection, context), ""
+    if context.values is not None:  # of calls side by side, the first one decides
+        token = context.values.setdefault(_OF_TURN, found[1] if found else secrets.token_hex(8))
+    elif found:
+        return found[0]
+    where, key = "owner = ? AND invocation = ? AND token = ?", (owner_of(context), context.invocation, token)
+    connection.execute("INSERT OR IGNORE INTO turns (owner, invocation, token) VALUES (?, ?, ?)", key)
+    connection.execute(f"UPDATE turns SET continues = 0 WHERE {where}", key)  # noqa: S608
+    (id_,) = connection.execute(f"SELECT id FROM turns WHERE {where}", key).fetchone()  # noqa: S608
     return id_
 
 
