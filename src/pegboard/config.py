@@ -254,10 +254,7 @@ def _policy(value: Any, key: str) -> str:
 
 
 def _predicate(value: Any, key: str) -> str:
-    """A predicate's text, checked to be self-contained: in brackets, it can't close them early.
-
-    The rest is validated when it is parsed, once plugins' predicates are known.
-    """
+    """A predicate's text in which brackets and quotes match, so that it can't close the brackets around it."""
     text = _text(value, key)
     bare = _QUOTED.sub(r"\1", text)  # brackets count outside quotes only (`"` as in JSON, `'` without escapes)
     depths = [0, *accumulate((character == "(") - (character == ")") for character in bare)]
@@ -578,11 +575,7 @@ def without_secrets(value: Any, name: str = "") -> Any:
 
 
 def _keyring(method: str, *arguments: str) -> Any:
-    """Calls a method of the system's keyring.
-
-    Raises:
-        ConfigError: The package `keyring`, an extra, isn't installed, or the call failed.
-    """
+    """Calls a method of the system's keyring; raises `ConfigError` if it fails, or the package isn't installed."""
     try:
         import keyring  # pyright: ignore[reportMissingImports]  slow to import
     except ImportError:

@@ -219,11 +219,7 @@ class Contributions:
         return is_offered or name in catalogue.extras.get(kind, {})
 
     def find_own(self, kind: str, name: str) -> Any:
-        """The thing registered under a name, after importing this registry's plugins that offer it; `None` if none.
-
-        Raises:
-            PluginError: A plugin offers it, but failed, or doesn't get the name.
-        """
+        """As `find`, among this registry's plugins only."""
         for plugin in self.catalogue.lazy_plugins:
             if plugin.load and (kind, name) in plugin.offers:
                 plugin.load()
@@ -242,15 +238,9 @@ class Contributions:
         return None if is_factory(own) else own
 
     def executor(self, name: str) -> Any:
-        """The executor of this name, as `find` finds what is registered under its kind, which by default is its name.
+        """The executor of this name, made once, as `find` finds what is registered under its kind, by default its name.
 
-        What makes it is called once. May take long: it may import a plugin, or a client.
-
-        Raises:
-            LookupError: There is none.
-            PluginError: A plugin offers it, but failed.
-            ConfigError: Its settings are wrong.
-            Exception: What its factory raised.
+        May take long, as it may import a plugin. Raises `LookupError` if there is none, and what its factory raises.
         """
         with self._making:
             if (executor := self.ready_executor(name)) is not None:

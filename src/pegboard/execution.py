@@ -272,11 +272,7 @@ class _Host(DispatchHost):
         return Later()
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        """Refuses: there is no user to ask here.
-
-        Raises:
-            ToolError: Always.
-        """
+        """Raises `ToolError`: there is no user to ask here."""
         del payload
         raise ToolError(f"{context.tool} needs the user's answer ({hint}), and can't ask the user here.")
 
@@ -289,12 +285,7 @@ class _Host(DispatchHost):
         return {name: value for name, value in super().inherited(context).items() if name == "permissions"}
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
-        """Runs another tool of the executor inside this call, with the approvals of this one.
-
-        Raises:
-            CallError: `confirmation_required`: it has to be allowed first.
-            FatalToolError: It ends the turn.
-        """
+        """Runs another tool of the executor inside this call, with the approvals of this one."""
         result = await super().call(context, name, arguments)
         if self.required is not None:
             raise CallError("confirmation_required", f"{context.tool} needs the permission {self.required.permission}.")

@@ -636,10 +636,7 @@ class ToolRegistry(Registrar):
             raise ValueError("these tools were resolved by another registry, by its rules; resolve them with this one")
 
     async def _callable(self, names: Sequence[str], context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
-        """The tools that calls without resolved ones may use; `None`: all that are registered.
-
-        Toolsets are queried for the names that no static tool has.
-        """
+        """The tools for calls without resolved ones, of toolsets for names that no static tool has; `None`: all."""
         texts = {name for name in names if isinstance(name, str)}  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         if texts - self.contributions.catalogue.tools.keys() or self.contributions.catalogue.has_transforms:
             await self._load("register_toolsets")

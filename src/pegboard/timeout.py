@@ -270,15 +270,9 @@ class Deadline:
     ) -> Generator[Any, Any, Any]:
         """Awaits the rest of a started coroutine; cancels it at its limit, as `asyncio.timeout` does.
 
-        The caller makes the first step, `coroutine.send(None)`: a coroutine that returns there needs no timer. One
-        that still runs a grace period after its cancellation, by the limit or by the caller, is closed.
-
-        Args:
-            coroutine: Started and suspended.
-            waits_for: The value that its first step yielded.
-
-        Raises:
-            LimitExpiredError: It was cancelled at the limit. Its own `TimeoutError` stays what it is.
+        The caller makes the first step, which yielded `waits_for`: a coroutine that returns there needs no timer. One
+        that still runs a grace period after its cancellation, by the limit or by the caller, is closed. Raises
+        `LimitExpiredError` if it was cancelled at the limit; its own `TimeoutError` stays what it is.
         """
         task, watchdog, name = running_task(), self.watchdog, self.name
         self._task, self.loop, self._cancelled = task, task.get_loop(), 0
@@ -414,10 +408,7 @@ def running_task() -> asyncio.Task[Any]:
 
 
 def cancels_the_call(error: BaseException) -> bool:
-    """Whether `error` is the cancellation of the current task, rather than raised by code in it.
-
-    Or the `GeneratorExit` of a coroutine that is closed after its event loop.
-    """
+    """Whether `error` is the cancellation of the current task, or closes a coroutine after its event loop."""
     if not isinstance(error, asyncio.CancelledError | GeneratorExit):
         return False
     try:

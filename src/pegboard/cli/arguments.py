@@ -138,9 +138,7 @@ def _types(part: JsonObject) -> frozenset[str]:
 def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping | None = None) -> JsonObject:
     """Parses words into arguments, over those of `base`; the tool's schema gives types: nothing is validated.
 
-    Raises:
-        click.ClickException: A word has no `=`, no key, invalid JSON, or an unreadable file; a key is repeated but
-            isn't an array, or conflicts with one of its parts (`a=... a.b=...`).
+    Raises `click.ClickException` for a word that can't be read, and a key that is repeated or conflicts with another.
     """
     root, texts = SchemaType(schema, schema), [*words]
     arguments: JsonObject = json.loads(json.dumps(base)) if base else {}

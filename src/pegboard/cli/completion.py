@@ -140,7 +140,7 @@ def complete_word(context: click.Context, parameter: click.Parameter, incomplete
 def complete_setting(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Completes `PLUGIN.KEY=` for `--set`: plugins by name, then their keys, then files if the key names a path.
 
-    A plugin names them all when it refuses the key `""`, if it checks its settings; the others are in use already.
+    A plugin that checks its settings names them all when it refuses the key `""`.
     """
     session = _session(context)
     key, sign, path = incomplete.partition("=")

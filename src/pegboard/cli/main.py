@@ -117,10 +117,7 @@ def own_command(name: str) -> click.Command:
 
 
 def plugin_command_lines(context: click.Context) -> list[tuple[str, str]]:
-    """Name and short help of each plugin's command; imports no plugin.
-
-    Read from the listing snapshot where that is valid, so that `--help` starts fast.
-    """
+    """Name and short help of each plugin's command, from the listing snapshot if it is valid; imports no plugin."""
     from pegboard.plugins.snapshot import environment, open_snapshot
 
     place = environment()
@@ -170,10 +167,7 @@ def command_helps(found: FoundPlugin, session: Session) -> Mapping[str, str]:
 
 
 def plugin_command(context: click.Context, name: str) -> click.Command | None:
-    """The plugin command of this name, its plugin imported; `None` if there is none.
-
-    A `PluginError` says that the plugin or its hook failed, or that the name is held back.
-    """
+    """The plugin command of this name, its plugin imported, or `None`; raises `PluginError` if the plugin failed."""
     from pegboard.cli.session import open_session
 
     session = open_session(context.ensure_object(Options))

@@ -178,10 +178,7 @@ class Status:
 
 
 class _StreamProxy:
-    """Proxy of a standard stream, which is looked up at each use.
-
-    A reference that a module took at import (`logging.StreamHandler(sys.stdout)`) therefore stays valid.
-    """
+    """Proxy of a standard stream, looked up at each use: references that modules took at import stay valid."""
 
     def __init__(self, stream: Callable[[], Any]) -> None:
         self._stream = stream

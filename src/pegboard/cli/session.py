@@ -174,8 +174,7 @@ def names_of_plugins(session: Session) -> set[str]:
 def register_functions(registry: ToolRegistry, files: Iterable[Path], config: Config) -> None:
     """Registers the public functions of files, placed as configured; they replace tools of the same name.
 
-    A function that can't be a tool is left out, with the reason on standard error. A file that fails, or defines no
-    public function, is a usage error.
+    A function that can't be a tool is left out, with the reason on standard error.
     """
     from pegboard.tools.typed import tools_from  # only for this option
 
@@ -320,12 +319,7 @@ class Session:
         from pegboard.toolsets.resolve import resolve_static
 
         tools, conflicting = self._catalogue.ordered, self._catalogue.conflicting
-        given: Any = {
-            "where": where,
-            "default": default,
-            "published": self._of_toolsets(),
-            "conflicting": conflicting,
-        }
+        given: Any = {"where": where, "default": default, "published": self._of_toolsets(), "conflicting": conflicting}
         with redirect_stdout():  # predicates of plugins may print
             return resolve_static(tools, context, **given)
 

@@ -31,8 +31,7 @@ def tool_table(rows: Sequence[Sequence[str]], *, width: int, colour: bool = Fals
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, colour: bool = False) -> str:
     """Rows in aligned columns; the last column is wrapped, and with `colour` the head is bold.
 
-    Cells have neither line ends nor escape sequences. If the columns don't fit, each row's first cell is above the
-    others.
+    If the columns don't fit, each row's first cell is above the others.
     """
     widths = [max(map(cells, column)) for column in zip(head, *rows, strict=True)]
     last = len(widths) - 1
@@ -76,10 +75,7 @@ def cells(text: str) -> int:
 
 
 def wrapped(text: str, width: int | None) -> list[str]:
-    """The lines of a text, wrapped between words, indentation repeated; unchanged without a width.
-
-    A word that is too long gets a line of its own, uncut.
-    """
+    """The lines of a text, wrapped between words, indentation repeated; unchanged without a width."""
     lines = text.split("\n")
     return lines if width is None else [part for line in lines for part in _wrap(line, width)]
 
@@ -123,10 +119,7 @@ def terminal_width(fd: int, environ: Mapping[str, str] = os.environ) -> int:
 
 
 def wants_colour(environ: Mapping[str, str] = os.environ, *, on_terminal: bool) -> bool:
-    """Whether a stream gets colour: by `NO_COLOR` (no-color.org), then `FORCE_COLOR`, then the terminal.
-
-    The order is that of Python's own tracebacks.
-    """
+    """Whether a stream gets colour: by `NO_COLOR` (no-color.org), then `FORCE_COLOR`, then the terminal."""
     if environ.get("NO_COLOR"):
         return False
     if environ.get("FORCE_COLOR", "0") not in ("", "0"):

@@ -116,10 +116,7 @@ def type_words(schema: Any, levels: int = 4) -> str:
 
 
 def summary_of(spec: ToolSpec) -> str:
-    """A tool's summary: the first sentence of its description, or its title, or nothing.
-
-    A sentence ends at a full stop not followed by a lower-case word.
-    """
+    """A tool's summary: its description up to a full stop not before a lower-case word, or its title, or nothing."""
     words = (spec.description.strip() or spec.title or "").partition("\n\n")[0].split()
     pairs = enumerate(pairwise(words), 1)
     ends = (number for number, (word, after) in pairs if word.endswith((".", "!", "?")) and not after[0].islower())

@@ -79,11 +79,7 @@ class Stamps:
             self.settled = False
 
     def add_plugin(self, found: FoundPlugin) -> None:
-        """Adds a plugin's RECORD and manifest; where RECORD doesn't cover the code, its other metadata and the code.
-
-        An installer that changes the code or the metadata rewrites RECORD. After an edit in place, run
-        `registry list --refresh`.
-        """
+        """Adds a plugin's RECORD and manifest; where RECORD doesn't cover the code, its other metadata and the code."""
         location, manifest = found.location, find_manifest(found)
         if location is not None:
             self.add(f"{location}/RECORD")
@@ -123,14 +119,11 @@ class CachedManifests:
     _own: str | None = field(default=None, init=False)
 
     def get(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | None:
-        """The manifest of a plugin with these settings; if loading it failed less than an hour ago, with the `failure`.
+        """The manifest of a plugin with these settings, perhaps with a `failure` of less than an hour ago; else `None`.
 
         A failure is void once something is installed or removed, as the cause may have been a missing package; so is
         a toolset's failure to publish. What toolsets have published is valid until the files that it was read from
         change.
-
-        Returns:
-            `None` where nothing valid is cached.
         """
         place = self._place(found, settings)
         snapshot = None if place is None else open_snapshot(place)
@@ -203,13 +196,8 @@ def _plain(value: Any) -> Any:
 def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: Stamps, until: int = 0) -> bool:
     """Stores what the warm command prints; returns whether it was stored.
 
-    It isn't where the stamps can't show every later change, as for a file that changed a moment ago.
-
-    Args:
-        place: The environment, taken before anything was loaded.
-        sections: What is read by name.
-        stamps: What the sections depend on, taken before it was read.
-        until: When they expire, in seconds since 1970; 0 for never.
+    It isn't where the stamps, taken before anything was read, can't show every later change, as for a file that changed
+    a moment ago. `until`: when it expires, in seconds since 1970; 0 for never.
     """
     if not stamps.settled or not stamps.complete:
         return False

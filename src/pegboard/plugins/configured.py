@@ -22,16 +22,9 @@ def executor_setups(config: Config) -> Mapping[str, ExecutorSetup]:
 
 
 def _make(name: str, table: Mapping[str, Any], source: Any) -> Any:
-    """The executor of a table of the configuration.
+    """The executor of a table of the configuration, by a factory; an executor itself takes no settings.
 
-    Args:
-        name: Its name.
-        table: The table, with references to secrets.
-        source: The class or function that makes it, or an executor, which takes no settings.
-
-    Raises:
-        ConfigError: A setting is unknown, or refers to a missing secret; or the codec can't be loaded.
-        Exception: What the factory raised; a `RuntimeError` in place of one whose text shows a secret.
+    Raises `ConfigError` for wrong settings, and what the factory raised, without secrets.
     """
     settings = {key: value for key, value in table.items() if key not in OF_EXECUTORS}
     missing, secrets = list[str](), list[str]()

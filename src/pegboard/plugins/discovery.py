@@ -280,11 +280,7 @@ class _Search:
                 self._report(point.name, facts[0], f"entry point {point.name!r} names {point.value!r}, {wanted}")
 
     def _check_folder(self, distribution: Distribution) -> None:
-        """Checks that the metadata folder belongs to this distribution, and has no files of another.
-
-        Raises:
-            MetadataError: It doesn't.
-        """
+        """Raises `MetadataError` if the metadata folder isn't this distribution's, or has files of another."""
         location = _location(distribution)
         if location is None:
             return
@@ -337,11 +333,7 @@ def _has_metadata(distribution: Distribution) -> bool:
 
 
 def _text(distribution: Distribution, file: str) -> str | None:
-    """The text of a metadata file; it is bounded, and a pipe doesn't block.
-
-    Raises:
-        MetadataError: It isn't a regular file, is too large, or isn't UTF-8.
-    """
+    """The text of a metadata file; `MetadataError` if it isn't a regular file, is too large, or isn't UTF-8."""
     with suppress(OSError):  # there is none, or it is in a zip file
         facts = os.stat(f"{_location(distribution) or ''}/{file}")  # noqa: PTH116  as everywhere here
         if not S_ISREG(facts.st_mode) or facts.st_size > _MOST_BYTES:
@@ -396,11 +388,7 @@ def _label(distribution: Distribution) -> str:
 
 
 def _identity(distribution: Distribution) -> tuple[str, str]:
-    """A distribution's name and version, from its METADATA.
-
-    Raises:
-        MetadataError: METADATA can't be read, or lacks one of them.
-    """
+    """A distribution's name and version; `MetadataError` if METADATA can't be read, or lacks one of them."""
     text = _text(distribution, "METADATA") or _text(distribution, "PKG-INFO") or ""
     # Parsed here, as `distribution.metadata` imports the email package, which takes as long as all the rest.
     lines = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())

@@ -57,10 +57,7 @@ class PrivateUse:
 
 
 def plugin_uses(found: FoundPlugin) -> str | None:
-    """A sentence on the private parts of pegboard that a plugin's package uses; `None` if it uses none.
-
-    A package of more than 1,000 files and folders isn't read.
-    """
+    """A sentence on the private parts of pegboard that a plugin's package uses; `None` if none, or it is too large."""
     place = found.place()
     if place is None or found.module.partition(".")[0] == "pegboard":
         return None
@@ -73,12 +70,7 @@ def plugin_uses(found: FoundPlugin) -> str | None:
 
 
 def private_uses(files: Iterable[str], root: Path) -> Iterator[PrivateUse]:
-    """Finds the private uses in source files.
-
-    Args:
-        files: Absolute paths. Only Python's source files count that can be read and parsed, and have at most 1 MB.
-        root: The folder that the files of the uses are relative to.
-    """
+    """The private uses in source files that can be read and parsed, named by their paths from `root`."""
     for file in files:
         if file.endswith(".py"):
             with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
@@ -100,9 +92,7 @@ def _uses_in(file: str, source: bytes) -> Iterator[PrivateUse]:
 def is_private(name: str, module: str = "pegboard") -> bool:
     """Whether a dotted name is in a module that isn't public, or has a part that begins with one underscore.
 
-    Args:
-        name: The name of a module of pegboard, or of something in it.
-        module: The part of it that certainly is a module, whether it exists or not.
+    `module` is the part of the name that certainly is a module, whether it exists or not.
     """
     parts, inside = name.split(".", 9), list[str]()
     while (found := ".".join(parts)) != module and found not in _modules():

@@ -220,13 +220,7 @@ def lookup_manifest(
     """The manifest of a plugin, its own or cached, perhaps with a `failure` of a short time ago; `None` without either.
 
     The cache comes first: it has a plugin with a manifest only where a refresh has loaded the code. A plugin with
-    settings may bring something else than its manifest has.
-
-    Args:
-        found: The plugin.
-        settings: Its settings.
-        cache: The results of earlier loads.
-        faults: Gets what is wrong with the manifest.
+    settings may bring something else than its manifest has. `faults` gets what is wrong with the manifest.
     """
     known = cache.get(found, settings)
     if settings or (known is not None and known.failure is None):
@@ -239,11 +233,7 @@ def lookup_manifest(
 
 
 def is_wanted(config: Config, autoload: bool | None) -> bool:
-    """Whether installed plugins are loaded: the caller's choice, else unless the environment or configuration says no.
-
-    Raises:
-        ConfigError: `PEGBOARD_AUTOLOAD` is neither 0 nor 1.
-    """
+    """Whether installed plugins are loaded: the caller's choice, else by the environment and the configuration."""
     if autoload is not None:
         return autoload
     return config.autoload and autoload_in(os.environ)

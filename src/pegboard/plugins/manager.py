@@ -111,12 +111,7 @@ class Plugin:
         return GUARDS in self.manifest.hooks or inspect.getattr_static(self.thing, GUARDS, None) is not None
 
     def load(self) -> None:
-        """Imports it, calls its register hooks and validates what it brings.
-
-        Raises:
-            pluggy.PluginValidationError: A hook takes unknown arguments.
-            BaseException: Whatever its code raised; a `RuntimeError` in place of one whose text shows a secret.
-        """
+        """Imports it, calls its register hooks and checks what it brings; raises what that does, without secrets."""
         self.thing = self.fetch()
         if os.name != "posix" and inspect.getattr_static(self.thing, NEEDS_POSIX, None) is not None:
             raise PluginError(self.name, NOT_HERE, distribution=self.origin.distribution)
@@ -156,17 +151,10 @@ def load_plugin(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> Plug
 
 
 def load_within(load: Callable[[], _T], notes: list[str], seconds: float = LOAD_SECONDS) -> _T:
-    """Imports or loads a plugin in a thread, within a time limit, its side effects observed.
+    """Imports or loads a plugin in a thread, within a time limit; `notes` gets its side effects, a few words each.
 
-    Args:
-        load: `FoundPlugin.load` or `Plugin.load`.
-        notes: Gets its side effects, a few words each.
-        seconds: The limit.
-
-    Raises:
-        TimeoutError: It took longer.
-        BaseException: Whatever it raised; a `RuntimeError` for its `KeyboardInterrupt`, which isn't the user's. The
-            text of one that only a thread causes says what to do.
+    Raises `TimeoutError`, and whatever the plugin does: a `RuntimeError` for its `KeyboardInterrupt`, which isn't the
+    user's. The text of an error that only a thread causes says what to do.
     """
     with watch_side_effects(notes):
         try:
@@ -545,10 +533,7 @@ class PluginManager:
             self.registry.contributions.change(lambda catalogue: catalogue.with_problems(*problems))
 
     def _chains(self) -> dict[str, tuple[Callback, ...]]:
-        """The plugins' callbacks by stage, in pluggy's order: tryfirst, plain, trylast; later plugins before earlier.
-
-        It follows the load order, not the order in which plugins happened to be imported.
-        """
+        """The plugins' callbacks by stage, in pluggy's order: tryfirst, plain, trylast; later plugins first."""
         chains: dict[str, tuple[Callback, ...]] = {}
         latest_first = [plugin for plugin in reversed(self._plugins.values()) if plugin.is_loaded]
         for stage in CALLBACK_STAGES:

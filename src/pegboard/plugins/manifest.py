@@ -190,10 +190,7 @@ class PluginManifest:
 
     @property
     def brings_nothing(self) -> bool:
-        """Whether it implements only register hooks, and has registered nothing.
-
-        One that may register toolsets doesn't count: a manifest has none, and they often are those of its settings.
-        """
+        """Whether it has only register hooks, none of toolsets (often those of settings), and registered nothing."""
         brings = any((self.tools, self.commands, "pegboard_register_toolsets" in self.hooks, *self.names.values()))
         return not brings and all(hook.startswith("pegboard_register_") for hook in self.hooks)
 
@@ -227,11 +224,7 @@ class PluginManifest:
 
     @classmethod
     def from_json(cls, data: Any, found: FoundPlugin, place: str = "the manifest") -> PluginManifest:
-        """Reads what `to_json` writes of a plugin, from a source that isn't trusted.
-
-        Raises:
-            ManifestError: Something is unknown or of the wrong type, named by its place.
-        """
+        """Reads what `to_json` writes of a plugin, from an untrusted source; a `ManifestError` names what is wrong."""
         own: dict[str, Any] = {"names": {}}
         for key, value in _as_object(data, place).items():
             where = f"{place}: {key}"
@@ -337,11 +330,7 @@ _READERS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
 
 
 def manifest_path(found: FoundPlugin) -> Path:
-    """The path of a plugin's manifest, whether it exists or not; nothing is imported.
-
-    Raises:
-        ManifestError: Its package can't be found.
-    """
+    """The path of a plugin's manifest, existing or not; imports nothing. `ManifestError`: there is no such package."""
     place = found.place()
     if place is None:
         raise ManifestError(f"plugin {found.name!r}: can't find the file of module {found.module!r}")
@@ -351,12 +340,8 @@ def manifest_path(found: FoundPlugin) -> Path:
 def find_manifest(found: FoundPlugin, *, stale: bool = False) -> Path | None:
     """The path of a plugin's manifest; `None` where it has none.
 
-    If its distribution has a RECORD, that names it. Otherwise it is next to the sources, and ignored if one of them
-    was written after it: an author who edits a tool sees the edit.
-
-    Args:
-        found: The plugin.
-        stale: Whether one that is older than the sources counts, too: for names, not for specs.
+    If its distribution has a RECORD, that names it. Otherwise it is next to the sources, and, unless `stale`, ignored
+    if one of them was written after it: an author who edits a tool sees the edit.
     """
     record = found.record()
     if record is not None and found.root is not None:
@@ -393,14 +378,9 @@ def _is_newer(source: str, written: int) -> bool:
 
 
 def read_manifest(found: FoundPlugin, *, stale: bool = False) -> PluginManifest | None:
-    """Reads a plugin's manifest; `None` where it has none. Nothing is imported.
+    """Reads a plugin's manifest, found as by `find_manifest`; `None` where it has none. Nothing is imported.
 
-    Args:
-        found: The plugin.
-        stale: As for `find_manifest`.
-
-    Raises:
-        ManifestError: It can't be read, is invalid, or was written for another version.
+    Raises `ManifestError` if it can't be read, is invalid, or was written for another version.
     """
     path = find_manifest(found, stale=stale)
     if path is None:
@@ -419,11 +399,7 @@ def stale_manifest(found: FoundPlugin) -> PluginManifest:
 
 
 def read_manifest_file(path: Path) -> JsonObject:
-    """The object in a manifest file; only its format has been checked.
-
-    Raises:
-        ManifestError: It can't be read, is larger than 16 MiB, isn't JSON, or has an unknown format.
-    """
+    """The object in a manifest file; a `ManifestError` if it can't be read, is too large, or has an unknown format."""
     try:
         members = _as_object(strict_json(read_bounded(str(path), _MOST_BYTES)), "the manifest")
     except OSError as error:
@@ -436,11 +412,7 @@ def read_manifest_file(path: Path) -> JsonObject:
 
 
 def manifest_in(members: JsonObject, found: FoundPlugin) -> PluginManifest | None:
-    """The manifest of a plugin in a manifest file's object; `None` where it isn't in there.
-
-    Raises:
-        ManifestError: It is invalid, or was written for another version.
-    """
+    """A plugin's manifest in the object of a file, or `None`; `ManifestError` if invalid or of another version."""
     whose = _as_text(members.get("distribution"), "distribution")
     version = _as_text(members.get("version"), "version")
     if (normalised(whose), version) != (normalised(found.distribution), found.version):
@@ -459,11 +431,7 @@ def manifest_in(members: JsonObject, found: FoundPlugin) -> PluginManifest | Non
 
 
 def manifest_text(manifests: Sequence[PluginManifest]) -> str:
-    """The text of the manifest file of one distribution; equal manifests give equal bytes.
-
-    Raises:
-        ManifestError: They aren't of one distribution and version, or a plugin has faults.
-    """
+    """The text of the manifest file of one distribution, without faults; equal manifests give equal bytes."""
     whose = {(manifest.distribution, manifest.version) for manifest in manifests}
     if len(whose) != 1 or None in next(iter(whose)):
         raise ManifestError("a manifest file is of one distribution and version")
@@ -485,15 +453,7 @@ def _sort(manifest: PluginManifest) -> JsonObject:
 
 
 def write_manifest(path: Path, manifests: Sequence[PluginManifest]) -> None:
-    """Writes the manifests of one distribution into its package, atomically.
-
-    Args:
-        path: The file (see `manifest_path`).
-        manifests: One a plugin.
-
-    Raises:
-        ManifestError: It can't be written, or see `manifest_text`.
-    """
+    """Writes the manifests of one distribution's plugins into its package, atomically; raises `ManifestError`."""
     try:
         write_atomic(str(path), manifest_text(manifests).encode("utf-8", "surrogatepass"))
     except OSError as error:

@@ -35,11 +35,7 @@ def load_accepted_names() -> Names:
 
 
 def accept(names: Names) -> None:
-    """Stores what is accepted in this environment, in place of what was accepted before.
-
-    Raises:
-        OSError: It can't be written.
-    """
+    """Stores what is accepted in this environment, in place of what was accepted before; raises `OSError`."""
     own = {kind: dict(of_kind) for kind, of_kind in names.items() if of_kind}
     others = {prefix: kinds for prefix, kinds in _environments().items() if Path(prefix).exists()}
     write_state(_FILE, {"environments": {**others, sys.prefix: own}})

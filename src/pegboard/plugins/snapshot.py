@@ -45,10 +45,7 @@ Environment = tuple[bytes, str]
 
 
 def environment(environ: Mapping[str, str] = os.environ) -> Environment | None:
-    """The environment of this process; `None` where there are no snapshots (see `known_user_folder`).
-
-    Take it before any plugin is imported: a plugin may change `sys.path`.
-    """
+    """The environment of this process, before a plugin changes `sys.path`; `None` where there are no snapshots."""
     cache = known_user_folder("cache", environ)
     try:
         folder = os.getcwd()
@@ -68,10 +65,7 @@ def environment(environ: Mapping[str, str] = os.environ) -> Environment | None:
 
 
 def stamp_of(path: bytes) -> bytes:
-    """Fingerprint of a file or a folder's list of entries: `mtime_ns:size`; `-` where there is nothing.
-
-    A change that keeps both isn't noticed.
-    """
+    """Fingerprint of a file or a folder's list of entries: `mtime_ns:size`; `-` where there is nothing."""
     try:
         facts = os.stat(path)
     except OSError:
@@ -90,19 +84,11 @@ class Snapshot:
         self._sections = sections
 
     def section(self, name: bytes) -> bytes:
-        """A whole section.
-
-        Raises:
-            ValueError: It is damaged.
-        """
+        """A whole section; raises `ValueError` if it is damaged."""
         return b"".join(self.pieces(name))
 
     def pieces(self, name: bytes) -> Iterator[bytes]:
-        """A whole section in pieces: of a large one, new memory costs more than reading it twice.
-
-        Raises:
-            ValueError: It is damaged; nothing has been given then.
-        """
+        """A whole section in pieces: for a large one, new memory costs more than reading twice; else as `section`."""
         crc = 0
         for piece in self._read(name):
             crc = crc32(piece, crc)

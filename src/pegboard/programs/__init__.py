@@ -29,10 +29,7 @@ from __future__ import annotations
 
 from pegboard.lazy import lazy_names
 
-_NAMES = {
-    "running": "OutputBuffer RunningProgram",
-    "tree": "JOB Leftovers ProcessTree",
-}
+_NAMES = {"running": "OutputBuffer RunningProgram", "tree": "JOB Leftovers ProcessTree"}
 """Module -> its public names, imported at first use; scripts/public_types.py generates `__init__.pyi` from it."""
 
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

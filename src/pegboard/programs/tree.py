@@ -109,10 +109,7 @@ class ProcessTree:
 
 
 def _outliving(pids: Iterable[int]) -> set[int]:
-    """Kills processes and waits until they have ended; returns those that still run.
-
-    It waits since a dying process releases its memory, and with that its mark, before it has ended.
-    """
+    """Kills processes and waits until they have ended, and with that their marks; returns those that still run."""
     limit, descriptors = time.monotonic() + _DEATH_SECONDS, dict[int, int]()
     for pid in pids:
         with suppress(OSError):  # it is gone

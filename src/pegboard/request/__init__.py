@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pegboard.lazy import lazy_names
 
-_NAMES = {
-    "model_request": "ResponseReader StreamingModel ToolChoice",
-    "processors": "DEFERRED",
-}
+_NAMES = {"model_request": "ResponseReader StreamingModel ToolChoice", "processors": "DEFERRED"}
 """Module -> its public names, imported at first use; scripts/public_types.py generates `__init__.pyi` from it."""
 
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

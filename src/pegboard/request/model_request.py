@@ -77,11 +77,7 @@ _DEFAULT_CONFIG: Final = ModelConfig()
 
 
 def processor_problem(
-    processor: str,
-    cause: str,
-    origin: Origin = HOST,
-    tool: str | None = None,
-    error: BaseException | None = None,
+    processor: str, cause: str, origin: Origin = HOST, tool: str | None = None, error: BaseException | None = None
 ) -> Problem:
     """A problem of the request processor of this name, or of a tool in it, which `origin` brought."""
     of = f", tool {tool!r}" if tool else ""

@@ -28,10 +28,7 @@ from pegboard.toolsets.toolset import Toolset, error_text, toolset_name, with_in
 
 
 async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
-    """Calls `process_request` of the tools that have it, in order, also of those that aren't offered to the model.
-
-    Deferred tools are skipped until a search has found them. A tool that fails is skipped.
-    """
+    """Calls `process_request` of the tools that have it, in order, of deferred ones once found; skips what fails."""
     for tool in () if request.tools is None else request.tools.tools:
         if tool.process_request is None or (tool.spec.deferred and not request.loads_deferred):
             continue
@@ -52,10 +49,9 @@ _MOST_CHARACTERS: Final = 100_000  # of the instructions of one tool or toolset
 
 
 async def _instructions(request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
-    """Adds the instructions of the toolsets that have a tool in the request, and of its tools.
+    """Adds the instructions of the toolsets that have a tool in the request, and of its tools, once, after its own.
 
-    Each is added once, after those of the request; a deferred tool's once a search has found it. One that fails is
-    skipped.
+    Those of a deferred tool are added once a search has found it; what fails is skipped.
     """
     if request.tools is None:
         return request

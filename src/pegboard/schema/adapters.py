@@ -482,10 +482,7 @@ class ConstrainedAdapter(WrappedAdapter):
 
 @frozen(eq=False)
 class ReaderAdapter(WrappedAdapter):
-    """A type whose values a function reads after the inner adapter: pydantic's validators, the hook of a `NewType`.
-
-    Its schema is that of the inner adapter, so that no function can accept more.
-    """
+    """A type whose values a function reads after the inner adapter, whose schema it has: it can't accept more."""
 
     inner: TypeAdapter
     read: Callable[[Any, Any], Any]  # JSON data and the inner adapter's value -> value; raises any exception

@@ -63,11 +63,7 @@ class Constraint:
     skips_null: bool = field(default=False, kw_only=True)
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """The adapter of the values that meet it, or `None` where it doesn't apply to them.
-
-        Raises:
-            NothingLeftError: No value meets it.
-        """
+        """The adapter of the values that meet it, or `None` where it doesn't apply; `NothingLeftError` if none does."""
         if isinstance(adapter, ChoiceAdapter):
             return _choice_of(each for each in adapter.choices if self.is_met(each.value))
         if adapter is NULL:
@@ -91,10 +87,7 @@ _HIGHEST: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxP
 
 
 def _leave_none(adapter: TypeAdapter, checks: Sequence[Check]) -> bool:
-    """Whether no number is within the bounds of these checks and a multiple as they ask, or no length is within them.
-
-    The values of a type have one kind of bounds: of numbers, or of a length.
-    """
+    """Whether no number, or no length, is within the bounds of these checks and a multiple as they ask."""
     rules = [rule for each in checks for rule in each.keywords.items()]
     if isinstance(adapter, TupleAdapter):
         rules += [("minItems", len(adapter.items)), ("maxItems", len(adapter.items))]
@@ -122,12 +115,9 @@ def _choice_of(choices: Iterable[Choice]) -> ChoiceAdapter:
 
 
 def constrained(adapter: TypeAdapter, constraint: Constraint, *, skips_null: bool = False) -> TypeAdapter | None:
-    """The adapter of the values that meet a constraint, or `None` where it doesn't apply to them.
+    """The adapter of the values that meet a constraint, or `None` where it doesn't apply; raises as `Constraint.on`.
 
     A constraint on a union is applied to each member that it applies to; the others, and null if skipped, stay.
-
-    Raises:
-        NothingLeftError: No value meets it.
     """
     if isinstance(adapter, NotedAdapter):
         inner = constrained(adapter.inner, constraint, skips_null=skips_null)
@@ -356,10 +346,7 @@ _NO_MARKERS: Final = (str, type, Mapping)
 
 
 def expand_metadata(metadata: Iterable[Any]) -> Iterator[Any]:
-    """The metadata of an `Annotated`, with the parts of groups (`Interval`) and of pydantic's `Field(...)`.
-
-    Another `Annotated` there, such as `annotated_types.LowerCase`, counts as its metadata.
-    """
+    """The metadata of an `Annotated`, with the parts of groups (`Interval`), `Field(...)` and other `Annotated`s."""
     for each in metadata:
         group: Any = each
         if typing.get_origin(each) is Annotated:
@@ -438,13 +425,9 @@ def notes_of(metadata: Iterable[object]) -> JsonSchema:
 def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Sequence[Constraint]]]:
     """The constraints in the metadata of an `Annotated`, each with its object; those of a validator as one list.
 
-    They are recognised by their attributes, as `annotated_types` names them: `ge`, `gt`, `le`, `lt`, `multiple_of`,
-    `min_length`, `max_length`, `pattern` (searched; also `regex`), and `func` of a `Predicate`. The validators of attrs
-    mean what they do on a field. What looks like a constraint and isn't known has an empty list; other objects are
-    ignored.
-
-    Raises:
-        ValueError: A pattern that Python can't compile.
+    They are recognised by their attributes, as `annotated_types` names them: `_MARKS`, and `func` of a `Predicate`. The
+    validators of attrs mean what they do on a field. What looks like a constraint and isn't known has an empty list;
+    other objects are ignored. Raises `ValueError` for a pattern that Python can't compile.
     """
     for each in metadata:
         if isinstance(each, _NO_MARKERS):
@@ -493,10 +476,9 @@ _MARKS: Final[Mapping[str, Callable[[Any], Constraint | None]]] = {
 
 
 def validator_constraints(validator: Any) -> Sequence[Constraint]:
-    """The constraints of a validator that attrs provides; none for any other.
+    """The constraints of a validator that attrs provides; none for any other: attrs runs all of them anyway.
 
-    attrs has no public way to inspect a validator; its classes are recognised by name. An unknown one, or one whose
-    attributes have changed, is left to attrs alone, which runs all of them anyway.
+    attrs has no public way to inspect a validator; its classes are recognised by name.
     """
     read = _READERS.get(type(validator).__name__)
     if read is None or not type(validator).__module__.startswith("attr"):

@@ -47,13 +47,7 @@ from pegboard.schema.adapters import (
     reach,
     root_schema,
 )
-from pegboard.schema.converter import (
-    constructor_error,
-    foreign_reader,
-    is_msgspec,
-    is_pydantic,
-    reporting,
-)
+from pegboard.schema.converter import constructor_error, foreign_reader, is_msgspec, is_pydantic, reporting
 from pegboard.schema.references import compiled
 from pegboard.schema.text_types import notation_of
 from pegboard.schema.validator import Validator

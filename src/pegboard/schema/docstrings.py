@@ -68,10 +68,7 @@ def parse_docstring(text: str, names: Collection[str] | None = None) -> Docstrin
 
 
 def attribute_docs(cls: type) -> Mapping[str, str]:
-    """The description of each attribute of `cls`, from the docstrings of it and its bases, the nearest first.
-
-    Read from `Attributes:`, `Args:` and similar sections.
-    """
+    """The description of each attribute of `cls`, from the docstrings of it and its bases, the nearest first."""
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
         if text := base.__dict__.get("__doc__"):

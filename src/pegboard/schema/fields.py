@@ -64,8 +64,7 @@ def fills_or_names(marker: Any) -> bool:
 def default_in(annotation: Any) -> tuple[Any, Callable[[], Any] | None]:
     """The default that pydantic's `Field(...)` in `Annotated` declares, as `ClassField` has it; and what makes it.
 
-    Raises:
-        ValueError: The declaration says something that isn't applied to a parameter.
+    Raises `ValueError` if it declares something that isn't applied to a parameter.
     """
     default, make = MISSING, None
     fields: list[Any] = [each for each in metadata_of(annotation) if is_field(each)]
@@ -96,9 +95,7 @@ class ClassField:
 def fields_of(cls: Any) -> list[ClassField] | None:
     """The fields that the constructor of `cls` takes, or `None` for a class that isn't made of fields.
 
-    Raises:
-        NameError, TypeError, ...: An annotation can't be resolved.
-        ValueError: A handwritten constructor takes other parameters than the fields.
+    Raises what resolving its annotations does, and `ValueError` if a handwritten constructor takes other parameters.
     """
     if attrs.has(cls):
         read = _of_attrs
@@ -250,14 +247,13 @@ Binding: TypeAlias = Mapping[Any, Any]
 
 
 def bindings_of(annotation: Any) -> Mapping[Any, Binding]:
-    """The bindings of the type variables of a class, perhaps with arguments, and of each of its bases.
+    """The bindings of the type variables of a class, perhaps with arguments, and then of each of its bases.
 
-    Each base has its own binding, since the same variable may be bound differently in different bases. Bases come
-    after the classes derived from them.
+    The same variable may be bound differently in different bases.
     """
     found: dict[Any, Binding] = {}
     waiting: list[tuple[Any, Sequence[Any]]] = [
-        (typing.get_origin(annotation) or annotation, typing.get_args(annotation)),
+        (typing.get_origin(annotation) or annotation, typing.get_args(annotation))
     ]
     while waiting:
         cls, arguments = waiting.pop()

@@ -76,8 +76,7 @@ _APPLIED: Final[Mapping[Any, frozenset[str]]] = {dict: _TO_OBJECT, list: _TO_ARR
 def explained(schema: str, value: Any, steps: int = MOST_STEPS) -> Sequence[tuple[Sequence[str | int], str]]:
     """The reasons why a schema (as JSON text) refused a value, at most 20, each as path and reason.
 
-    Returns:
-        Empty for keywords without messages here, and if the budget ended before anything was found.
+    None for keywords without messages here, and if the budget ended before anything was found.
     """
     search = _search_of(schema, steps)
     try:
@@ -340,10 +339,9 @@ def type_of(value: Any) -> str:
 
 
 def _nearest(search: SchemaSearch, alternatives: Sequence[_Alternative], value: Any) -> Sequence[_Problem]:
-    """The problems of the alternative that `value` was most likely meant for.
+    """The problems of the alternative that `value` was most likely meant for: by type, then by tag, then by number.
 
-    Selects by type, then by tag, then by the number of problems; several with one problem each at the same path are
-    joined.
+    Several with one problem each at the same path are joined.
     """
     inside = [each for each in alternatives if any(found.path or not found.wanted for found in each[1])]
     if not inside:

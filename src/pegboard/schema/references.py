@@ -85,10 +85,7 @@ def mapped(schema: JsonSchema, part: Callable[[JsonSchema, Steps], JsonSchema]) 
 
 
 def as_json_schema(schema: JsonSchema) -> JsonSchema:
-    """A given schema without keywords that are null, as some servers write those that they don't use.
-
-    `"nullable": true` of OpenAPI, below the root, becomes an alternative.
-    """
+    """A schema without keywords that are null; OpenAPI's `"nullable": true`, below the root, becomes an alternative."""
     schema = mapped(schema, lambda part, _: _with_null(as_json_schema(part)))
     return {key: rule for key, rule in schema.items() if rule is not None or key in _VALUES}
 
@@ -196,11 +193,7 @@ def _respelled(text: str) -> str:
 
 
 def runnable(schema: str) -> tuple[JsonText, Sequence[str]]:
-    """A schema without the patterns that no engine can run, and these patterns.
-
-    Raises:
-        ValueError: It isn't JSON, or has too many patterns.
-    """
+    """A schema without the patterns that no engine can run, and these patterns; `ValueError` if there are too many."""
     root: Any = json.loads(schema)
     parts = list(schemas(root)) if is_object(root) else []
     found = dict.fromkeys(pattern for each in parts for pattern in patterns_of(each))
@@ -319,10 +312,7 @@ def expanded(references: References) -> tuple[int, Sequence[JsonSchema]]:
     """The size of a schema with every reference replaced by its target, and all schemas that can apply to a value.
 
     A schema counts as one, plus its listed values if they aren't all text; a recursive one counts once. Takes time
-    linear in the schema as written.
-
-    Raises:
-        EndlessSchemaError: A schema applies itself to the same value, or is nested too deep.
+    linear in the schema as written. Raises `EndlessSchemaError`.
     """
     reached: list[JsonSchema] = []
     measured: dict[int, tuple[int, int]] = {}  # the size and height of each; of one that is being measured, 1 and 0

@@ -62,14 +62,7 @@ from pegboard.schema.constraints import (
     validator_constraints,
 )
 from pegboard.schema.conversion import strictly
-from pegboard.schema.converter import (
-    converter,
-    has_hook,
-    is_pydantic,
-    model_defaults,
-    model_schema,
-    pydantic_reader,
-)
+from pegboard.schema.converter import converter, has_hook, is_pydantic, model_defaults, model_schema, pydantic_reader
 from pegboard.schema.docstrings import attribute_docs, parse_docstring
 from pegboard.schema.fields import (
     ANNOTATED,
@@ -151,10 +144,7 @@ def object_schema(
     """The schema of an object with these properties, in their order; its parts are shared, and not to be changed.
 
     A default is written if its JSON has at most 10,000 characters and the type accepts it; otherwise, the property is
-    still optional. `additional` is the type of other keys' values (`**kwargs`), if they are allowed.
-
-    Raises:
-        DefinitionError: As for `schema_of`.
+    still optional. `additional` is the type of other keys' values (`**kwargs`). Raises as `schema_of`.
     """
     writer = SchemaWriter(written=written)
     schema: JsonSchema = {"type": "object", "properties": {}}
@@ -180,10 +170,10 @@ def _notes(description: str | None, default: Any, adapter: TypeAdapter) -> JsonS
 
 
 def _json_default(value: Any, adapter: TypeAdapter) -> Any:
-    """A default as JSON data; `MISSING` if it has no JSON form (NaN) or the type doesn't accept it (`x: int = None`).
+    """A default as JSON data; `MISSING` if it has none (NaN), or it is too long to be sent with every request.
 
-    Also `MISSING` if it is too long to be sent with every request, or if the type makes something else of its JSON, as
-    of the member of an enum that only marks a missing value.
+    Also if the type doesn't accept it (`x: int = None`), or makes something else of it, as of an enum's member that
+    only marks a missing value.
     """
     try:
         data = to_json_data(value)
@@ -263,11 +253,7 @@ def _annotation_text(annotation: Any) -> str:
 
 
 def adapter_of(annotation: Any, *, tool: str = "", path: str = "") -> TypeAdapter:
-    """The adapter of a resolved annotation, cached; tool and path are for the error.
-
-    Raises:
-        DefinitionError: It has no JSON Schema; names the path of the part at fault.
-    """
+    """The adapter of a resolved annotation, cached; `DefinitionError`, with tool and path, if it has no JSON Schema."""
     key = annotation_key(annotation)
     known = _cache.get(key)
     if known is not None:
@@ -385,10 +371,7 @@ class _Reader:
         return ReaderAdapter(adapter, read)
 
     def _noted(self, inner: Any, notes: JsonSchema, path: str) -> TypeAdapter:
-        """The adapter of the annotated type; with a schema in the notes, it may be a class with hooks in the converter.
-
-        Registered hooks take precedence over fields.
-        """
+        """The adapter of the annotated type; with a schema in the notes, registered hooks come before fields."""
         if notes.keys() <= {"description", "title", "deprecated"}:
             return self.read(inner, path)
         from pegboard.schema.validator import check_schema  # which loads jsonschema-rs

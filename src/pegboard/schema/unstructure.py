@@ -11,10 +11,7 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 
 from pegboard.json import MAX_DEPTH, canonical_json, path_text
-from pegboard.schema.converter import (
-    foreign_writer,
-    is_pydantic,
-)
+from pegboard.schema.converter import foreign_writer, is_pydantic
 from pegboard.schema.fields import is_dataclass
 from pegboard.schema.text_types import nearest_notation
 
@@ -86,10 +83,7 @@ def _inside_writer(cls: type[Any]) -> _Writer:
 def _container_writer(
     read: Callable[[Any], Iterable[tuple[Any, Any]]], make: Callable[[Iterable[Any]], list[Any]] | None = None
 ) -> _Writer:
-    """The writer for values of which `read` returns the pairs of key and value, or of position and item.
-
-    They become an object, or an array that `make` makes of the items.
-    """
+    """The writer for values of which `read` returns pairs of key and value, as an array if `make` makes one."""
 
     def write_container(value: Any, above: _Above) -> Any:
         if id(value) in above or len(above) >= MAX_DEPTH:

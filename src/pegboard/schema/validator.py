@@ -329,10 +329,7 @@ _MORE_KEYWORDS: Final = frozenset(
 
 
 def lint_schema(root: JsonSchema) -> Iterator[str]:
-    """Linter: misspelt keywords, and defaults that don't fit their own schema, each as `"path: what"`.
-
-    For cold paths. A keyword that resembles no other is an extension, and fine.
-    """
+    """Linter: misspelt keywords, and defaults that don't fit their own schema, each as `"path: what"`. It is slow."""
     import difflib
 
     from pegboard.schema.messages import OWN_KEYWORDS, SchemaSearch  # only here and for refusals

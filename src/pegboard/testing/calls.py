@@ -41,10 +41,7 @@ class Subject:
 
 
 def subject_of(plugin: Any) -> Subject:
-    """The subject for an argument of `check_plugin`; a module that is an installed entry point counts as that plugin.
-
-    A `PluginError` says that no plugin of that name is installed; importing it may raise anything.
-    """
+    """The subject for an argument of `check_plugin`; a module that an installed entry point names is that plugin."""
     if not isinstance(plugin, str | ModuleType):
         return Subject(plugin.__name__ if isinstance(plugin, type) else type(plugin).__name__, plugin)
     entries = {found.name: found for found in discover().entries}

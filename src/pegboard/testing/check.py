@@ -112,11 +112,7 @@ class Findings:
             self.errors.append(text)
 
     def report(self) -> Report:
-        """The report.
-
-        Raises:
-            AssertionError: There are violations; the text lists all of them.
-        """
+        """The report; an `AssertionError` lists all violations, if there are any."""
         __tracebackhide__ = True  # pytest shows the author's line, not ours
         if self.errors:
             items = (f"  {number}. {text}".replace("\n", "\n     ") for number, text in enumerate(self.errors, 1))

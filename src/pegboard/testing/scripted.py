@@ -43,11 +43,7 @@ class _Script(AbstractContextManager[Any]):
     def _faults(self) -> list[str]: ...
 
     def close(self) -> None:
-        """Checks that the script was used up.
-
-        Raises:
-            AssertionError: A request was unexpected, or part of the script is left.
-        """
+        """Raises `AssertionError` if a request was unexpected, or part of the script is left."""
         if faults := self._faults():
             raise AssertionError("\n".join(faults))
 

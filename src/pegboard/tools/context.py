@@ -112,11 +112,7 @@ class CallInternals:
     portal: LoopPortal | None = None  # the portal to the call's event loop, if the tool runs in a thread
 
     async def close_services(self, error: BaseException | None = None) -> None:
-        """Closes the services of the call, in reverse order of opening.
-
-        `error` is the exception that ended the call, so that a transaction can roll back. If the caller is cancelled,
-        all are closed nevertheless.
-        """
+        """Closes the services of the call, as `ServiceContainer.close`."""
         if self.container is not None:
             await self.container.close(error)
 

@@ -110,10 +110,9 @@ def own_problems(check: Checker, arguments: Mapping[str, Any]) -> tuple[str, ...
 
 
 def takes_fields(options: Mapping[str, Any], parameters: Sequence[Parameter], tool: str) -> bool:
-    """Whether the arguments are the fields of the only parameter, because its type is a class with fields.
+    """Whether the arguments are the fields of the only parameter, whose type is a class with fields.
 
-    Raises:
-        DefinitionError: `flatten=True` requires that, and there is no such parameter.
+    Raises `DefinitionError` if `flatten=True` requires that, and there is no such parameter.
     """
     if (flatten := options.get("flatten")) is False:
         return False

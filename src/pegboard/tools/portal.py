@@ -21,12 +21,7 @@ _tasks: Final[set[asyncio.Task[Any]]] = set()  # strong references: an event loo
 
 
 class LoopPortal:
-    """Portal from a call's thread to its event loop, until the call is over.
-
-    Args:
-        loop: The call's event loop.
-        waiting: A context manager that is entered around each wait in the thread.
-    """
+    """Portal from a call's thread to its event loop; the context manager `waiting` is entered around each wait."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -48,16 +43,10 @@ class LoopPortal:
                 return  # the loop is closed
 
     def wait(self, awaitable: Awaitable[T], remaining: Callable[[], float | None]) -> T:
-        """Awaits the awaitable in the loop, and returns its result.
+        """Awaits the awaitable in the loop, and returns its result; cancels it if the wait ends before.
 
-        Args:
-            awaitable: Cancelled if the wait ends before it.
-            remaining: Returns the seconds to wait at most, `None` for no limit. Called again when they have passed, as
-                the call's clock may have been paused.
-
-        Raises:
-            CallStoppedError: The call was cancelled or has timed out.
-            BaseException: Any exception of the awaitable.
+        `remaining` returns the seconds to wait at most, `None` for no limit; called again when they have passed, as the
+        call's clock may have been paused. Raises `CallStoppedError`, and whatever the awaitable does.
         """
         with self._lock:
             if self._is_closed or self.loop.is_closed():

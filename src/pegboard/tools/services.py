@@ -211,12 +211,7 @@ class ServiceContainer:
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     async def use(self, entry: ServiceEntry, context: _Context) -> Any:
-        """The service.
-
-        Raises:
-            MissingServiceError: Its factory needs itself, or the call is over.
-            BaseException: Any exception of the factory; the next use retries.
-        """
+        """The service; raises as its factory does, and `MissingServiceError` if that needs itself, or it is closed."""
         import asyncio  # loading it takes longer than listing tools
 
         while True:
@@ -255,14 +250,10 @@ class ServiceContainer:
             self._forget(entry, future)
 
     async def close(self, error: BaseException | None = None, only: Collection[ServiceEntry] | None = None) -> None:
-        """Closes the open services in reverse order; errors are logged, and don't affect the others.
+        """Closes the open services, or `only` some, in reverse order; errors are logged, and don't affect the others.
 
-        Args:
-            error: The exception that ended the call, for context managers that roll back; or `None`.
-            only: The services to close; `None`: all.
-
-        Raises:
-            asyncio.CancelledError: The caller was cancelled; all services were closed nevertheless.
+        `error` is the exception that ended the call, for context managers that roll back. If the caller is cancelled,
+        all are closed nevertheless.
         """
         import asyncio
 

@@ -222,11 +222,7 @@ def _lacks_instance(function: Any, raw: inspect.Signature) -> bool:
 
 
 def _check_wrappers(function: Any, written: Sequence[inspect.Parameter], tool: str, *, method: bool) -> None:
-    """Refuses a function whose wrapper (`functools.wraps`, or a `__signature__`) doesn't take what its signature shows.
-
-    Raises:
-        DefinitionError: No call, or none with all arguments, can succeed.
-    """
+    """Raises `DefinitionError` if a wrapper (`functools.wraps`, or a `__signature__`) can't be called as it shows."""
     if inspect.isfunction(function) and not vars(function):
         return
     by_position = any(each.kind in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in written)
@@ -287,11 +283,7 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
 
 
 def with_default(annotation: Any, default: Any, name: str, tool: str) -> tuple[Any, Any, Callable[[], Any] | None]:
-    """A parameter's annotation, with pydantic's `Field(...)` in it; its default, and what makes one that is declared.
-
-    Raises:
-        DefinitionError: The default is declared in a way that isn't used.
-    """
+    """A parameter's annotation, with pydantic's `Field(...)` in it, its default, and what makes a declared one."""
     try:
         if declared := declaration_of(default):
             if declared != "pydantic.Field":

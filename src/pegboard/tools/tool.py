@@ -71,8 +71,7 @@ class LateHandler:
     """Lazy handler, loaded at the first call: listing and filtering import no code of its plugin.
 
     `load` returns the tool with its handler, the handler alone, or a coroutine of either. It is called off the event
-    loop, as it imports code, and raises `PluginError` if a plugin fails, `StaleSpecError` if the code declares another
-    spec.
+    loop, and raises `PluginError` if a plugin fails, `StaleSpecError` if the code declares another spec.
     """
 
     load: Callable[[], Tool | Handler | Coroutine[Any, Any, Tool | Handler]]

@@ -488,10 +488,7 @@ def resolve_static(  # noqa: PLR0913  as above
     published: Sequence[Tool] = (),
     conflicting: Collection[str] = (),
 ) -> ResolvedTools:
-    """`resolve_tools` for static and published tools, without an event loop.
-
-    Functions of predicates have no time limit here.
-    """
+    """`resolve_tools` for static and published tools, without an event loop or a time limit for functions."""
     offers = [ToolsetResult(published)] if published else ()
     resolved = resolve_names(static, offers, dict.fromkeys(conflicting), context)
     for step, predicate in (("default", default), ("where", where)):

@@ -21,10 +21,7 @@ _STOP_WORDS = frozenset(_ENGLISH.split())
 
 
 def identifier_parts(identifiers: str) -> list[str]:
-    """The words within identifiers, in lower case: `getURLs2` gives get, urls, 2.
-
-    What FTS5 treats as separators (`_`, `-`, `.` and the like) separates words here too.
-    """
+    """The words within identifiers, in lower case, as FTS5 separates them, too: `getURLs2` gives get, urls, 2."""
     return [part for segment in _segments(identifiers) for part in _spelt_apart(segment)]
 
 
@@ -44,10 +41,7 @@ def spaced(text: str) -> str:
 
 
 def question_words(text: str) -> list[str]:
-    """The words of a query, in lower case, each once, at most 24.
-
-    English stop words are left out, unless there are no others.
-    """
+    """The words of a query, in lower case, each once, at most 24; no English stop words, unless there are no others."""
     words: dict[str, None] = {}
     for segment in _segments(text[:MOST_TEXT]):
         for run in _parted(segment, lambda text, at: _is_ideograph(text[at]) is not _is_ideograph(text[at - 1])):

@@ -264,7 +264,7 @@ async def ask_all(
 ) -> list[ToolsetResult]:
     """Queries toolsets concurrently: one offer each, in order; of one that fails or is late, one with that problem.
 
-    One that blocks the event loop can't be bounded. The problem of one that is late ends with `limit`.
+    The problem of one that is late ends with `limit`.
     """
     import asyncio  # loading it takes longer than resolving static tools
 
@@ -477,10 +477,7 @@ def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, f
 
 
 def _add_handler(call: Any, flavour: CallableKind | None, thread: OwnThread | None, tool: Tool) -> Tool:
-    """Gives a tool without a handler one that calls its toolset's `call`, with the name that it has listed.
-
-    A handler gets the toolset's own thread, if it has one.
-    """
+    """Gives a tool without a handler one that calls its toolset's `call`, in the toolset's own thread, if any."""
     handler = tool.handler
     if handler is None and flavour is not None and tool.spec.kind != "provider":
         bind: Binder = lambda context, arguments: ((arguments, context), {})  # noqa: E731

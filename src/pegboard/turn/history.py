@@ -27,10 +27,7 @@ _SHARED: Final = ("began", "rounds", "calls", "usage", "actions", "response", "p
 
 @define(eq=False)
 class TurnProgress:
-    """State of a running turn, with the conversation, in which every call gets its result.
-
-    The other attributes are those of the `TurnOutcome` that it becomes.
-    """
+    """State of a running turn, which becomes a `TurnOutcome`; in its conversation, every call gets its result."""
 
     messages: list[Message] = field(converter=list[Message])
     state: dict[str, Any]

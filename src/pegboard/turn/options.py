@@ -142,10 +142,7 @@ def _find_call(name: str, turn: TurnOutcome) -> str | None:
 def read_resumed(options: TurnOptions) -> TurnOutcome | None:
     """The outcome to resume among these options, or `None`.
 
-    Raises:
-        PendingError: It is not the outcome of a turn.
-        TypeError: There are answers or results, and no outcome.
-        ValueError: No call waits in it, and there are no results.
+    Raises `PendingError` if it isn't a turn's, and `TypeError` or `ValueError` if the options don't go together.
     """
     given, results = options.get("resume"), options.get("tool_results")
     if given is None:
@@ -166,11 +163,7 @@ class Inbox:
     messages: list[Message] = field(factory=list[Message], init=False)
 
     def put(self, given: object, source: str) -> None:
-        """Adds a message, a text, several, or nothing (`None`).
-
-        Raises:
-            TypeError: Something else; the error names the source.
-        """
+        """Adds a message, a text, several, or nothing (`None`); a `TypeError` for anything else names the source."""
         items: Any = [] if given is None else given
         if isinstance(items, str | Message) or not isinstance(items, Iterable):
             items = [items]
@@ -240,11 +233,7 @@ class TurnOutput:
         return "\n- ".join(("Your answer doesn't match the schema:", *problems)) + "\nSend the complete JSON again."
 
     def count_miss(self, model: Model) -> None:
-        """Counts an answer without a valid output.
-
-        Raises:
-            ModelError: It isn't the first.
-        """
+        """Counts an answer without a valid output; raises `ModelError` for the second."""
         self.misses += 1
         if self.misses > 1:
             raise ModelError(f"model {model.name!r} gave no valid output in two answers", provider=model.provider)

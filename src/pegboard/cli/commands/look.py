@@ -67,8 +67,7 @@ StoreListing: TypeAlias = "Callable[[ResolvedTools, ToolIndex | None], None]"
 def open_for_listing(options: Options, *, everything: bool) -> tuple[Session, StoreListing]:
     """A session, and a function that stores the listing of everything as the snapshot that the warm command reads.
 
-    The snapshot has the output of `list` and an index for `search`. It is valid for an hour while a plugin is
-    quarantined, and isn't written while settings lack a secret, or where toolsets have been queried.
+    It isn't written while settings lack a secret, or where toolsets have been queried.
     """
     place = environment() if everything and options.is_default else None  # nor if snapshots are disabled
     stamps = None if place is None else Stamps.of_environment()

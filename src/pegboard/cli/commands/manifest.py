@@ -128,10 +128,7 @@ def manifest_differences(
 
 
 def manifest_files(plugins: Iterable[FoundPlugin]) -> list[tuple[Path, list[FoundPlugin]]]:
-    """Existing or future manifest files of these plugins, each with the plugins of one distribution that it describes.
-
-    A `ManifestError` is raised if a plugin's package can't be found.
-    """
+    """Existing or future manifest files of these plugins, each with those of one distribution that it describes."""
     by_file: dict[tuple[str, Path], list[FoundPlugin]] = {}
     for found in plugins:
         path = find_manifest(found) or manifest_path(found)
