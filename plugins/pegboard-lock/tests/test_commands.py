@@ -288,3 +288,48 @@ def test_tools_are_locked_and_verified_as_a_plugin_transforms_them(run_whole, tm
     run("lock", "get", "--yes")
     assert json.loads(_lock())["toolsets"]["web"]["definitions"] == {"other": "sha256:1", **pins}
     assert run("call", "twice", "n=2")[:2] == (0, "4\n")
+
+
+TWO_TOOLS = """
+from pegboard import hookimpl, tool
+
+@tool
+def read(path: str) -> str:
+    "Read a file."
+    return path
+
+@tool
+def write(path: str) -> str:
+    "Write a file."
+    return path
+
+@hookimpl
+def pegboard_register_tools(register):
+    register(read, write)
+"""
+
+
+@pytest.mark.slow  # likewise
+def test_what_is_held_back_isnt_exported_and_doctor_reports_it(run_whole, tmp_path, monkeypatch):
+    run = partial(run_whole, functions=())
+    others = os.environ["PEGBOARD_BLOCK"].split(",")
+    monkeypatch.setenv("PEGBOARD_BLOCK", ",".join(name for name in others if name != "ollama"))
+    write(tmp_path / "site" / "two_tools.py", TWO_TOOLS)
+    install(tmp_path / "site", "pegboard-two", "1.0", "[pegboard]\ntwo = two_tools\n", record="two_tools.py,,\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    run("lock")
+    export = ("export", "--to", "ollama", "--json")
+    assert {each["function"]["name"] for each in json.loads(run(*export)[1])["tools"]} == {"read", "write"}
+    lock = json.loads(_lock())
+    del lock["tools"]["write"]
+    Path("pegboard.lock").write_text(json.dumps(lock))
+    code, out, err = run(*export)
+    assert [each["function"]["name"] for each in json.loads(out)["tools"]] == ["read"]
+    assert "'write' is held back: added" in err
+    code, out, _ = run("doctor", "--json")
+    finding = next(each for each in json.loads(out)["findings"] if "'write'" in each["cause"])
+    assert (code, finding["subject"]) == (1, "lock of plugin 'two'")
+    Path("pegboard.lock").write_text("{}")
+    Path("pegboard.toml").write_text("[lock]\nrequired = true\n")
+    main(["config", "trust"])
+    assert json.loads(run(*export)[1])["tools"] == []

@@ -12,6 +12,7 @@ from pegboard.tools.spec import Problem
 from pegboard.toolsets.resolve import ResolvedTools
 
 _STEP: Final = "checked"
+_SUBJECT: Final = "check of tools"
 
 
 async def check_tools(
@@ -41,7 +42,7 @@ async def check_tools(
         why = f"[{required}] required = true"
         resolved = resolved.without(_STEP, dict.fromkeys(resolved.names, f"{why}: {failures[0]}"))
         failures = [f"no tool is offered, as {why}: {each}" for each in failures]
-    return evolve(resolved, problems=(*resolved.problems, *map(Problem, failures)))
+    return evolve(resolved, problems=(*resolved.problems, *(Problem(each, subject=_SUBJECT) for each in failures)))
 
 
 def _check(answer: Any, before: ResolvedTools) -> ResolvedTools:

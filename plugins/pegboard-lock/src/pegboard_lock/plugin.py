@@ -243,5 +243,6 @@ def _text(tool: Tool, code: str | None, drifts: Sequence[Drift]) -> str:
 
 def _problem(tool: Tool, action: Action, text: str) -> Problem:
     origin = tool.origin
-    own = {} if origin.plugin or origin.toolset else {"subject": "lock"}
-    return Problem.of(origin, f"tool {tool.name!r} {_WORDS[action]}: {text}", tool.name, **own)
+    own = {} if origin.toolset else {"subject": "lock"}
+    cause = f"tool {tool.name!r} {_WORDS[action]}: {text}"
+    return Problem.of(origin, cause, tool.name, fix="Review it, and accept it if it is right.", **own)

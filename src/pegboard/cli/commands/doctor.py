@@ -141,7 +141,7 @@ def _of_configuration(session: Session) -> Iterator[Finding]:
             cause = "is ignored: this project's file isn't trusted"
             yield f"{ignored.file}: {ignored.key}", cause, f"if you trust it: registry config trust {ignored.file}"
     try:
-        offered = session.resolved()
+        offered = session.resolved(live=session.has_checks)
     except (ConfigError, ExpressionError) as error:
         yield "configuration: where", str(error), _CORRECT
         return

@@ -310,7 +310,7 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
 ) -> int:
     """Print the tools in a provider's format.
 
-    Prints JSON. Imports no plugin except the one of the exporter.
+    Prints JSON. Imports no plugin except the one of the exporter; where a lock applies, toolsets are queried for it.
     """
     session = open_session(options)
     if as_list:
@@ -325,7 +325,7 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
             exporter = session.registry.exporter(name)
     except ExportError as error:
         raise click.ClickException(str(error)) from error
-    offered = session.resolved(where, context=context_of(**context))
+    offered = session.resolved(where, context=context_of(**context), live=session.has_checks)
     report_misses(session, offered)
     _notice(session, offered)
     try:
