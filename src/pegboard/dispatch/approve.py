@@ -55,7 +55,7 @@ def _are_large(arguments: Mapping[str, Any]) -> bool:
 
 
 def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> RefusedError:
-    """The error of a call that needs a permission, by default its tool's own, and is denied it.
+    """The error of a call that is denied a permission, by default its tool's own.
 
     Its text is for the model; its detail, with the rule, for the operator.
     """
@@ -135,10 +135,8 @@ class Asking(Asked):
         """Asks the user, unless the rules allow it by now or an answer is there already; returns if it is allowed.
 
         About the call itself, whose `approval` it sets; or about the permission or question that is `asked` by the
-        running call, with further facts of a question's request.
-
-        Returns:
-            The answer, also in the context's `confirmation`; `None` if none was needed, or a mere yes to the call.
+        running call, with further facts of a question's request. Returns the answer, also in the context's
+        `confirmation`; `None` if none was needed, or for a mere yes to the call.
 
         Raises:
             RefusedError: `denied` or `rejected`; a `ToolError`, so that a running tool may continue without it.
@@ -212,11 +210,7 @@ class Asking(Asked):
         return arguments
 
     async def decide_again(self) -> None:
-        """Repeats `decide` right before the tool runs: permissions, grants and paths may have changed since.
-
-        Raises:
-            CallError: `denied`.
-        """
+        """Repeats `decide` right before the tool runs: permissions, grants and paths may have changed since."""
         await self.decide()
         request, approval, name = self.request, self.approval, self.state.name
         if request is not None and approval is None:
@@ -242,11 +236,7 @@ class Asking(Asked):
             self._granted = await maybe_await(rules)
 
     def _judge_call(self) -> tuple[Evaluation, ApprovalRequest | None]:
-        """The rules' evaluation of the call, and the request if the user has to be asked; changes nothing.
-
-        Raises:
-            RefusedError: `denied`.
-        """
+        """The rules' evaluation of the call, and the request if the user has to be asked; raises a denial."""
         arguments, context = self.state.arguments, self.state.request
         granted, permissions = self.grants(), self.permissions
         policy = policy_of(permissions, self.tool)
@@ -272,15 +262,10 @@ class Asking(Asked):
         )
 
     def _judge(self, asked: Ask, subject: RequestKind, **facts: Any) -> ApprovalRequest | None:
-        """The approval request for an `Ask`, or `None` if the rules allow it. A question has no "always".
-
-        Raises:
-            RefusedError: `denied`.
-        """
+        """The request for an `Ask`, `None` if the rules allow it; raises a denial. A question has no "always"."""
         policy, granted = policy_of(self.permissions, self.tool), self.grants()
-        decide = partial(
-            policy.asked, asked.permission, asked.patterns, policy.folders(self.state.arguments, self.state.request)
-        )
+        folders = policy.folders(self.state.arguments, self.state.request)
+        decide = partial(policy.decide_inner, asked.permission, asked.patterns, folders)
         decision, exact = decide(granted)
         if decision.action == "deny":
             raise denial(self.permissions, self.tool, decision, asked.permission)
@@ -334,8 +319,7 @@ class Asking(Asked):
         Raises:
             RefusedError: `denied`, as by a rule or without an approver.
             CallError: `confirmation_required`: the answer comes later.
-            ValueError: An empty or very long hint, or a payload that isn't JSON.
-            TypeError: A hint that isn't a string.
+            ValueError, TypeError: A hint that is empty, very long or no string, or a payload that isn't JSON.
         """
         hint, before = _check_question(hint, payload), self.state.context.confirmation
         return (
@@ -347,9 +331,7 @@ class Asking(Asked):
     def suspend(self, hint: str, payload: Any, stored: Any, request: str | None) -> NoReturn:
         """Suspends the running call until a question is answered, without asking it now; see `ToolContext.suspend`.
 
-        Raises:
-            CallError: `confirmation_required`, always.
-            ValueError, TypeError: As `confirm`.
+        Raises `confirmation_required`, always, or as `confirm` for an invalid question.
         """
         hint = _check_question(hint, {"payload": payload, "stored": stored})
         facts = {"permission": QUESTION, "patterns": (self.tool.name,), "subject": "question"}

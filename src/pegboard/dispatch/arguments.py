@@ -28,12 +28,10 @@ from pegboard.json import (
 )
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError, CallFault, ToolCall
-from pegboard.tools.handler import Checker, Preparer, own_problems
+from pegboard.tools.handler import Preparer, own_problems
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject, define, frozen
-
-# Parse ----------------------------------------------------------------------------------------------------------------
 
 _MARKS: Final = bytes.maketrans(b"123456789E[", b"000000000e{")
 """Maps all digits, exponents and brackets to one character each, to find text that may be too deep, or may hold a
@@ -42,19 +40,14 @@ number beyond a double's range: an exponent (a digit before an e), or very many 
 _STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 """An unclosed string extends to the end, so that matching takes linear time."""
 
-
 _INCOMPLETE_NUMBER: Final = re.compile(rb"(?<=[0-9])(?:\.|[eE][+-]?)$")
-
 _DICT: Final[type[Any]] = dict
 
 
 def note(state: CallState, what: str, changes: Sequence[str]) -> None:
     """Emits a note, `"coerced: a: string "1" -> number 1"`, and adds it to the result's metadata, as a list.
 
-    Args:
-        state: The call.
-        what: `"coerced"` or `"repaired"`; also the key in the metadata.
-        changes: One line for each change.
+    `what` is `"coerced"` or `"repaired"`, also the key in the metadata; `changes` has one line for each change.
     """
     if state.settings.emit is not None:
         from pegboard.dispatch.events import CallUpdated, emit  # loaded with the first observer
@@ -66,8 +59,7 @@ def note(state: CallState, what: str, changes: Sequence[str]) -> None:
 def parse_again(state: CallState, tool: Tool, error: CallError) -> dict[str, Any]:
     """The arguments of a call whose arguments were refused, if they were encoded twice and coercion is on.
 
-    Raises:
-        CallError: The given one, otherwise.
+    Raises the given error otherwise.
     """
     given, limits = state.raw, state.settings.limits
     if (inner := _inner_text(given, tool, limits)) is None:
@@ -141,9 +133,7 @@ def parse(given: object, limits: Limits) -> dict[str, Any]:
     """Arguments from any value that a host may pass: parsed if text, deep-copied if a mapping, in plain JSON types.
 
     The copy ensures that what is validated, approved and run is the same, and that a tool changes only its own.
-
-    Raises:
-        CallError: `invalid_arguments`, with the reasons.
+    Raises as `parse_arguments`.
     """
     most_bytes, most_nodes = limits.argument_bytes, limits.argument_nodes
     try:
@@ -159,9 +149,7 @@ def parse(given: object, limits: Limits) -> dict[str, Any]:
 def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
     """A deep copy of a mapping, whose values have to be of JSON's own types.
 
-    Raises:
-        CallError: It isn't a mapping, isn't JSON, is too large or too deep, or contains itself.
-        Exception: What a mapping of another type raises when it is read.
+    Raises `invalid_arguments`, or what a mapping of another type raises when it is read.
     """
     if type(given) is not dict:
         if not isinstance(given, Mapping):
@@ -205,9 +193,6 @@ def _refuse(reason: str) -> NoReturn:
     raise _refusal((problem((), reason),))
 
 
-# Prepare --------------------------------------------------------------------------------------------------------------
-
-
 async def prepare(state: CallState, tool: Tool, function: Preparer, arguments: JsonObject) -> JsonObject:
     """What the tool's `prepare_arguments` makes of a copy of the parsed arguments. It may block: it runs in a thread.
 
@@ -228,9 +213,6 @@ async def prepare(state: CallState, tool: Tool, function: Preparer, arguments: J
         text = f"Invalid arguments for {tool.name}: {reason} Correct them and call the tool again."
         raise CallError("invalid_arguments", text, detail=detail_of(error)) from error
     return _plain_object(given, most_nodes)
-
-
-# Validate -------------------------------------------------------------------------------------------------------------
 
 
 async def validate(
@@ -255,18 +237,14 @@ async def validate(
     if problems:
         await refused(state, tool, problems)
     if tool.checks is not None:
-        await _check(state, tool, tool.checks, arguments)
+        check = partial(own_problems, tool.checks, arguments)
+        if problems := await _call_author(state, check, tool.checks, "its check of the arguments"):
+            await refused(state, tool, problems)
     return arguments
 
 
 def _coerces(tool: Tool, limits: Limits) -> bool:
     return limits.coerce if tool.policy.coerce is None else tool.policy.coerce
-
-
-async def _check(state: CallState, tool: Tool, check: Checker, arguments: Mapping[str, Any]) -> None:
-    ask = partial(own_problems, check, arguments)
-    if problems := await _call_author(state, ask, check, "its check of the arguments"):
-        await refused(state, tool, problems)
 
 
 async def _call_author(state: CallState, ask: Callable[[], Any], asked: Callable[..., Any], what: str) -> Any:
@@ -282,11 +260,7 @@ async def _call_author(state: CallState, ask: Callable[[], Any], asked: Callable
 
 
 async def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> None:
-    """Raises the error of `arguments_error`, within a time limit.
-
-    Raises:
-        CallError: `invalid_arguments`, with the problems.
-    """
+    """Raises `arguments_error`, worded within a time limit."""
     write = tool.format_validation_error
     if write is None:
         raise arguments_error(tool, problems)
@@ -311,8 +285,6 @@ def arguments_error(tool: Tool, problems: tuple[str, ...]) -> CallError:
     text = f"Invalid arguments for {tool.name}:\n{listed}\nCorrect them and call the tool again."
     return CallError("invalid_arguments", text, detail=detail, problems=problems)
 
-
-# Foreign calls ------------------------------------------------------------------------------------------------------
 
 _OTHER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "name": ("name", "toolName"),
@@ -417,11 +389,8 @@ def _read_fault(given: Any) -> CallFault | None:
         return CallFault("invalid_arguments", "The call was marked invalid.")
 
 
-# Partial arguments ---------------------------------------------------------------------------------------------------
-
 _ALWAYS_PARSED: Final = 4096  # bytes up to which each access parses the text again: some 10 us for a kibibyte
-_GROWTH: Final = 16
-"""Beyond that, the text is parsed again once it has grown by a sixteenth: all parses read some 16 times the text."""
+_GROWTH: Final = 16  # beyond that, once it has grown by a sixteenth: all parses read some 16 times the text
 
 
 @frozen
@@ -515,16 +484,11 @@ class ArgumentsSoFar:
         return parse_partial(self.text, most_bytes=self.most_bytes, most_nodes=self.most_nodes)
 
 
-# Conversions ----------------------------------------------------------------------------------------------------------
-
-
 def coerced(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
-    """The arguments converted to the tool's schema, or `None` if that isn't possible without loss.
+    """The arguments converted to the tool's schema, and the changes, `"path: from -> to"`; `None` for a loss of data.
 
-    Linear in the size of the arguments, within a budget of some 100 ms. Never raises.
-
-    Returns:
-        The arguments, and the changes as `"path: from -> to"`; at most 20, then the number of further ones.
+    Linear in the size of the arguments, within a budget of some 100 ms. Never raises. At most 20 changes are listed,
+    then the number of further ones.
     """
     from pegboard.schema.messages import coerced as best_fit  # loaded only for invalid arguments
 

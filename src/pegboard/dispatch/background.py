@@ -45,11 +45,9 @@ if TYPE_CHECKING:
 
 
 def later_result(state: CallState, value: object) -> ToolResult:
-    """A value as the later result of a call. May block, as it stores a truncated text in a file.
+    """A `ToolResult`, an exception or a tool's return value as the later result of a call.
 
-    Args:
-        state: The call.
-        value: A `ToolResult`, an exception, or a return value of the tool.
+    May block, as it stores a truncated text in a file.
     """
     if isinstance(value, BaseException):
         return failure_result(state, value)
@@ -92,8 +90,7 @@ def _make_completion_now(operation: Operation, state: CallState, result: ToolRes
         return thread.submit(copy_context().run, asyncio.run, _make_completion(operation, state, result)).result()
 
 
-CLAIM_SECONDS: Final = 60.0
-"""How long the process that completes a stored operation keeps others from it."""
+CLAIM_SECONDS: Final = 60.0  # in which the process that completes a stored operation keeps others from it
 
 
 @define(eq=False)
@@ -138,14 +135,10 @@ class Operations:
         return self.find_store() is not None
 
     def begin(self, state: CallState) -> Operation | None:
-        """Marks the result of a long-running tool as pending.
+        """Marks the first result of a long-running call as pending; returns the operation.
 
-        Args:
-            state: A call with its first result. Its background work, if any, is the operation; if that has already
-                ended, its result becomes the call's.
-
-        Returns:
-            The operation, or `None` if nothing is pending: it has already ended, or there are too many (`limit`).
+        Its background work, if any, is the operation; if that has already ended, its result becomes the call's, and
+        nothing is pending (`None`), as with too many operations (`limit`).
         """
         with self._lock:
             id_ = self._by_call.pop(state, "")
@@ -176,11 +169,7 @@ class Operations:
         return operation
 
     def go_on(self, state: CallState, work: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Starts background work in the call's event loop, and returns the operation's id. Thread-safe.
-
-        Args:
-            state: The call.
-            work: An awaitable, or a function, which runs in a thread.
+        """Starts background work, an awaitable or a function for a thread; returns the operation's id. Thread-safe.
 
         Raises:
             CallError: `limit`: too many operations are running.

@@ -115,10 +115,7 @@ def _failure(state: CallState, link: Callback, error: BaseException) -> Exceptio
 
 
 def arguments_of(state: CallState) -> Mapping[str, Any]:
-    """Read-only view of the arguments for callbacks, cached until the arguments change.
-
-    A copy for each of two callbacks would take a seventh of the call.
-    """
+    """Read-only view of the arguments for callbacks, cached: a copy for each of two takes a seventh of the call."""
     record = _record_of(state)
     if record.arguments is not state.arguments:
         record.arguments, record.view = state.arguments, read_only(state.arguments)
@@ -267,10 +264,7 @@ async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> 
 
     `call_next` takes no arguments, so that nothing is changed after approval. It may be called again, for a retry, or
     not at all; but not concurrently, nor after its wrapper has returned. An approved call runs only once.
-
-    Raises:
-        CallError: `callback_failure`: a wrapper itself failed or timed out.
-        BaseException: The tool's exception, if the wrappers let it through.
+    Raises `callback_failure`, or the tool's exception, if the wrappers let it through.
     """
     return await chain_of(state, "wrap_tool", object).around_all(
         run_inner, state.context, state.tool, arguments_of(state)
@@ -415,8 +409,7 @@ BeforeAnswer: TypeAlias = ToolResult | ChangeArguments | Ask | Deny | Abort | No
 async def before(state: CallState) -> tuple[ToolResult | None, tuple[Ask, ...]]:
     """Calls each callback; sets `state.arguments` if one changes them.
 
-    Returns:
-        The result, if one answers it, and the permissions that they ask for.
+    Returns the result, if one answers it, and the permissions that they ask for.
 
     Raises:
         CallError: `denied`, or `callback_failure` if a callback raised, timed out or gave an invalid answer.
@@ -446,8 +439,7 @@ def _with_reason(text: str, reason: str) -> str:
 async def on_error(state: CallState) -> ToolResult | None:
     """Calls the callbacks until one gives a result, which clears the error. `Abort` leaves it and ends the turn.
 
-    Raises:
-        CallError: `callback_failure`, which replaces the error.
+    One that fails replaces the error by `callback_failure`.
     """
     error, given = state.error, state.result
     if error is None and given is not None:  # the tool returned an error result
@@ -458,7 +450,7 @@ async def on_error(state: CallState) -> ToolResult | None:
 
 
 async def after(state: CallState) -> ToolResult | None:
-    """Passes the result through each callback, which may replace it or end the turn; returns the last one.
+    """Passes the result through each callback, which may replace it or end the turn.
 
     A failure of one becomes the result, which the others see.
     """

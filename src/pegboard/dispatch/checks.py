@@ -18,14 +18,10 @@ _SUBJECT: Final = "check of tools"
 async def check_tools(
     resolved: ResolvedTools, chain: Chain, config: Any, *, required: str | None = None, missing: str | None = None
 ) -> ResolvedTools:
-    """The tools that all `check_tools` callbacks leave; a failed one is a problem.
+    """The tools that all `check_tools` callbacks leave of those with resolved names; a failed one is a problem.
 
-    Args:
-        resolved: All tools, names resolved.
-        chain: The callbacks.
-        config: What the registry was loaded with, or `None`.
-        required: The plugin without whose check no tool passes, or `None`; then none passes a failed check either.
-        missing: Why that plugin doesn't check, or `None`.
+    `required` is a plugin without whose check no tool passes, nor after a failed check; `missing` says why it doesn't
+    check. `config` is what the registry was loaded with.
     """
     failures = [] if missing is None else [missing]
     for link in chain:

@@ -164,11 +164,7 @@ class Dispatcher:
     ) -> tuple[CallSnapshot, Settings]:
         """What calls can reach, and the registry's settings, valid until the catalogue or the approver changes.
 
-        Args:
-            find: Returns the tool of a name, or raises `CallError`.
-            tools: The catalogue's.
-            callbacks: Returns the catalogue's callbacks of a hook.
-            approver: Asks the user.
+        `find` returns the tool of a name, or raises `CallError`; `callbacks` the catalogue's callbacks of a hook.
         """
         provided = self.runtime.provided
         self.runtime.locks.use_backend(provided is not None and provided.may_find(LockBackend))

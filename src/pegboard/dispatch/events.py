@@ -267,14 +267,9 @@ def _report(state: CallState, listener: Callable[[object], None] | None, update:
 MOST_WAITING: Final = 10_000
 """Length of the queue of each plain observer, of the async ones, and of a stream; further events are dropped."""
 
-LIMIT_SECONDS: Final = 30.0
-"""Time limit of an async observer for one event."""
-
-LINGER_SECONDS: Final = 10.0
-"""Seconds after which the idle thread of a plain observer ends."""
-
+LIMIT_SECONDS: Final = 30.0  # for an async observer and one event
+LINGER_SECONDS: Final = 10.0  # after which the idle thread of a plain observer ends
 _CLOSE_SECONDS: Final = 5.0  # for emitted events to be delivered when closing
-
 
 _Events: TypeAlias = asyncio.Queue[tuple[tuple[Callback, ...], CallEvent]]
 _Loops: TypeAlias = dict[asyncio.AbstractEventLoop, tuple[_Events, asyncio.Task[None]]]
@@ -372,9 +367,7 @@ class Observers:
     async def drain(self, seconds: float = _CLOSE_SECONDS, *, threads: bool = True) -> bool:
         """Waits until the events emitted in this event loop are delivered; returns false on a timeout.
 
-        Args:
-            seconds: The timeout.
-            threads: Whether to wait also for plain observers, whose threads outlive the event loop.
+        `threads` says whether to wait also for plain observers, whose threads outlive the event loop.
         """
         loop = asyncio.get_running_loop()
         waits: list[asyncio.Future[Any]] = []

@@ -30,10 +30,8 @@ class LockRequest:
     exclusive: bool = False  # whether it excludes all other calls
     key: str | None = None  # key of the lock, or `None`
     writes: bool = True  # whether it locks the key for writing, else for reading
-    # the tool's name and number of slots, of which it takes one; `None` if the tool sets no limit
-    slots: tuple[str, int] | None = None
-    # the path, ending in `/`, that it reads or writes with everything below it. It applies within a batch; writers use
-    # it as a key, too.
+    slots: tuple[str, int] | None = None  # the tool's name and number of slots, if it has a limit: the call takes one
+    # the path, ending in `/`, that it reads or writes with everything below it, within its batch; a writer's key, too
     path: str | None = None
 
     @property
@@ -59,21 +57,12 @@ UNKNOWN: Final = LockRequest(key="unknown")
 
 
 def lock_request(tool: Tool, arguments: Mapping[str, Any], context: ReadonlyContext) -> LockRequest:
-    """The lock request of a call with validated arguments.
+    """The lock request of a call with validated arguments; an exclusive one if it can't be determined.
 
     Calls have the same key if its arguments have the same names and JSON values, also for different tools, so that a
     reader and a writer of one name conflict. A missing argument counts as null. A key of no arguments is the tool
-    itself.
-
-    A path is relative to the tool's `work_dir`, else to the context's; a missing one is that folder. Links are
+    itself. A path is relative to the tool's `work_dir`, else to the context's; a missing one is that folder. Links are
     resolved, so that all names of a file are one key.
-
-    If the request can't be determined, it is exclusive.
-
-    Args:
-        tool: The tool, with its policy.
-        arguments: By name.
-        context: The request's context.
     """
     concurrency, most = tool.concurrency(arguments), tool.policy.max_concurrency
     mode, writes = concurrency.mode, concurrency.access == "write"
@@ -150,29 +139,16 @@ class LockBackend(Protocol):
 
 
 class Semaphore:
-    """Weighted fair semaphore; as a reader/writer lock, a reader acquires 1 and a writer all of it.
-
-    Args:
-        size: The number of permits, at least 1.
-
-    Attributes:
-        used: Permits held by running calls.
-        reserved: Permits reserved for calls that still wait at another semaphore.
-        queue: The calls that wait here, in order.
-        nested: Number of nested calls among these.
-
-    Raises:
-        ValueError: A size below 1.
-    """
+    """Weighted fair semaphore with `size` permits; as a reader/writer lock, a reader acquires 1 and a writer all."""
 
     def __init__(self, size: int) -> None:
         if size < 1:
             raise ValueError(f"at least one call must be able to run at once, got {size!r}")
         self.size: Final = size
-        self.used = 0
-        self.reserved = 0
-        self.queue: list[LockHandle] = []
-        self.nested = 0
+        self.used = 0  # permits held by running calls
+        self.reserved = 0  # permits reserved for calls that still wait at another semaphore
+        self.queue: list[LockHandle] = []  # the calls that wait here, in order
+        self.nested = 0  # number of nested calls among these
 
     def admits(self, handle: LockHandle, need: int) -> bool:
         """Whether a call can acquire its permits now, without overtaking.
@@ -202,38 +178,25 @@ class Semaphore:
 
 
 class LockHandle:
-    """Handle of one call's locks and slots, waiting or acquired; release it once.
+    """Handle of one call's locks and slots, waiting or acquired; release it once. Only its manager changes it.
 
     A plain class with class-level defaults: a call that doesn't wait sets three attributes.
-
-    Attributes:
-        manager: Its manager, which alone changes it.
-        steps: The semaphores to acquire, in order, and the permits of each; none of the global lock while a shared call
-            waits for its nested calls.
-        order: Its place in queues: the arrival of its outermost caller, then its own.
-        parent: The handle of the calling tool, for a nested call.
-        is_shared: Whether it holds no exclusive lock or key.
-        is_released: Whether it was released.
-        reached: While it waits, the index of the step that it waits at; the earlier ones are reserved. -1 once all are
-            acquired.
-        children: Number of its nested calls.
-        future: Done when everything is acquired; `None` if it never waited.
-        held: What it holds in the `LockBackend`, with the claims.
-        lost: Why that was lost, or `None`.
     """
 
-    order: tuple[int, int] = (0, 0)
-    parent: LockHandle | None = None
-    is_shared: bool = True
+    order: tuple[int, int] = (0, 0)  # place in queues: the arrival of its outermost caller, then its own
+    parent: LockHandle | None = None  # of the calling tool, for a nested call
+    is_shared: bool = True  # whether it holds no exclusive lock or key
     is_released: bool = False
-    reached: int = -1
-    children: int = 0
-    future: asyncio.Future[None] | None = None
-    held: tuple[tuple[Sequence[LockClaim], HeldLocks], ...] = ()
-    lost: str | None = None
+    reached: int = -1  # index of the step that it waits at; the earlier ones are reserved. -1 once all are acquired
+    children: int = 0  # number of its nested calls
+    future: asyncio.Future[None] | None = None  # done when everything is acquired; `None` if it never waited
+    held: tuple[tuple[Sequence[LockClaim], HeldLocks], ...] = ()  # what it holds in the `LockBackend`, with the claims
+    lost: str | None = None  # why that was lost, or `None`
 
     def __init__(self, manager: LockManager, arrival: int) -> None:
         self.manager = manager
+        # The semaphores to acquire, in order, and the permits of each; none of the global lock while a shared call
+        # waits for its nested calls.
         self.steps: dict[Semaphore, int] = {}
         self.order = (arrival, arrival)
 
@@ -264,15 +227,10 @@ class LockManager:
     its callers' batch or the registry. Its place in queues is that of its outermost caller, and it overtakes calls that
     only have reservations. While a shared caller has nested calls, it releases the global lock, so that two callers can
     each call an exclusive tool. Any other deadlock of nested calls ends with their time limits.
-
-    Args:
-        max_concurrency: Calls that run at once, nested ones excepted; `None` is no limit.
-
-    Attributes:
-        has_backend: Whether a `LockBackend` may be provided, so that every call needs a handle; set by `use_backend`.
     """
 
     def __init__(self, max_concurrency: int | None = None) -> None:
+        # Whether a `LockBackend` may be provided, so that every call needs a handle; set by `use_backend`.
         self.has_backend = False
         self._everything: Final = Semaphore(_ALL)
         self._slots: Final = None if max_concurrency is None else Semaphore(max_concurrency)
@@ -325,10 +283,8 @@ class LockManager:
     ) -> LockHandle:
         """Acquires the locks and slots of one call. Cancelling leaves the queues.
 
-        Args:
-            request: The call's lock request.
-            slots: The slots of its batch, or `None`. A nested call takes none that its callers hold.
-            parent: The handle of the calling tool, for a nested call; ignored once that is released.
+        `slots` are those of its batch; a nested call takes none that its callers hold. `parent` is the handle of the
+        calling tool, ignored once that is released.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -386,8 +342,6 @@ class LockManager:
                 self._is_open = not (needs_handle or everything.queue) and everything.used + everything.reserved < _ALL
             finally:
                 self._lock.release()
-
-    # Under the lock --------------------------------------------------------------------------------------------------
 
     def _count(self, call: object) -> None:
         """Creates a handle for a call that has entered, so that others can wait for it."""
@@ -487,9 +441,7 @@ class BatchScheduler:
     known from the start, either; until then it conflicts with all calls but shared ones. A call that waits here
     doesn't block other batches. If paths conflict, it waits for the end of the earlier call, whose locks don't cover
     the paths below. If the user's answer to an earlier call comes in another turn, conflicting calls must not run.
-
-    Args:
-        requests: The lock requests of the first calls of the batch, which runs in one event loop.
+    All calls of the batch run in one event loop.
     """
 
     def __init__(self, requests: Iterable[LockRequest] = ()) -> None:

@@ -53,14 +53,11 @@ NOTHING: Final = TextContent("{}")
 _OF_MEDIA: Final = re.compile('"(?:mime_type|mimeType|media_type)"|;base64,')
 """What the JSON text of data with an image, a sound or a file in it contains, also one that the tool has encoded."""
 
-_SHORTEST: Final = 40
-"""The characters of the shortest such text."""
-
+_SHORTEST: Final = 40  # characters of the shortest such text
 _OF_BYTES: Final = '"(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR|SUQz|T2dnU|JVBERi0)'
 """What it contains if there are the bytes of an image, a sound or a PDF in the data."""
 
 _DATA_URL: Final = re.compile("data:([^,;]+)(?:;[^,;]+)*;base64,")
-
 _MOST_DEPTH: Final = MAX_DEPTH - 4  # a wrapped result is one level deeper
 _WRITTEN_SO: Final = frozenset({int, float, bool, type(None)})
 _WRITTEN_OTHERWISE: Final = (
@@ -75,10 +72,8 @@ _COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, deque})
 _type: Callable[[Any], type[Any]] = type
 _Reader: TypeAlias = Callable[[Any], tuple[Any, ...]]
 
-
 write_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 """JSON encoder; raises `TypeError` or `ValueError` for a value that isn't JSON, `RecursionError` for a deep one."""
-
 
 _make_encoder: Final[Any] = getattr(json.encoder, "c_make_encoder", None)  # `JSONEncoder` makes one for each value
 _written: Final[Callable[[Any], Iterable[str]]] = (
@@ -92,9 +87,6 @@ _written: Final[Callable[[Any], Iterable[str]]] = (
 """The text of copied data in pieces, as of `write_json`; kept, and without its search for cycles."""
 
 
-# Return values -------------------------------------------------------------------------------------------------------
-
-
 async def shape(state: CallState, tool: Tool, value: Any) -> ToolResult:
     """The result of a call whose tool has returned this value.
 
@@ -102,8 +94,8 @@ async def shape(state: CallState, tool: Tool, value: Any) -> ToolResult:
     and its JSON text; `None` becomes `{}`. A large value is converted in a thread; a long result is truncated.
 
     Raises:
-        CallError: `invalid_output`: the value isn't JSON, or breaks the output schema; the error names the path.
-            `limit`: it holds too many values. `timeout`: converting it took too long.
+        CallError: `invalid_output`, with the path of what isn't JSON or breaks the output schema; `limit`, with too
+            many values; `timeout`.
     """
     if values_left(value.structured_content if type(value) is ToolResult else value) < 0:
         return await _shape_off_the_loop(state, tool, value)
@@ -141,16 +133,13 @@ def quick_result(tool: Tool, value: Any, limits: Limits) -> ToolResult | None:
 
 
 class _UnusualError(Exception):
-    """A value needs more than one pass."""
+    """A value needs more than one pass: it is large, or not of JSON's own types and classes of written attributes."""
 
 
 def _copy(value: Any, left: int, depth: int = 0) -> tuple[Any, int]:
     """A copy of a value as JSON data, as `to_json_data` gives it, and the rest of a budget, as of `values_left`.
 
-    The rest may be negative: then the value is large.
-
-    Raises:
-        Exception: The value is large, or isn't of JSON's own types and classes whose attributes are written.
+    The rest may be negative: then the value is large. Raises `_UnusualError`, and what reading the value raises.
     """
     kind = _type(value)
     keys: Any = None
@@ -291,9 +280,7 @@ def _of_no_data(value: Any) -> ToolResult | None:
 def _with_media(value: Any, whole: Any = None) -> ToolResult:
     """A result with a value as JSON, and beside it the images, sounds and binary files in it, also encoded ones.
 
-    Args:
-        value: Has a JSON form.
-        whole: That form, for an output schema; else the data have a note in place of each medium, as the text has.
+    `whole` is its JSON form for an output schema; without it, the data have a note in place of each medium, as texts.
     """
     media: list[Content] = []
 
@@ -364,9 +351,6 @@ def _invalid(tool: Tool, reason: str, error: Exception | None = None) -> CallErr
     return CallError("invalid_output", text, detail=None if error is None else detail_of(error))
 
 
-# Size of a value ------------------------------------------------------------------------------------------------------
-
-
 def values_left(value: Any, left: int = MOST_AT_ONCE, depth: int = 0) -> int:  # noqa: C901  in one frame, as each call runs it
     """The rest of a budget after counting a value; negative if converting the value may take long.
 
@@ -414,11 +398,9 @@ def _reader_of(kind: type[Any]) -> _Reader | None:
 
 
 def number_of_values(value: Any, characters: int = 0) -> int:
-    """Number of values in a value; counting stops beyond `MOST_VALUES`. Never raises.
+    """Number of values in a value; counting stops beyond `MOST_VALUES`. So many characters count as one; 0 counts none.
 
-    Args:
-        value: Anything; one that can't be read counts as 0, as writing it will fail.
-        characters: Characters or bytes that count as one more value; 0 counts none.
+    Never raises: a value that can't be read counts as 0, as writing it will fail.
     """
     try:
         return _number(value, (), characters)
@@ -448,8 +430,6 @@ def _number(value: Any, above: tuple[int, ...], characters: int) -> int:
     return number
 
 
-# Generators -----------------------------------------------------------------------------------------------------------
-
 _CHARACTERS: Final = 64  # characters or bytes of a generator's items that count as one more value
 TURN: Final = 1_000
 """Items of an async generator after which it yields to the event loop."""
@@ -477,11 +457,7 @@ def drain(source: Iterable[Any], context: ToolContext) -> Any:
 
 
 async def drain_async(source: AsyncIterable[Any], context: ToolContext) -> list[Any]:
-    """Exhausts an async generator; returns the list of its items. Each item is emitted.
-
-    Raises:
-        CallError: `limit`: too many items.
-    """
+    """`drain` of an async generator, which has no return value; a cancellation closes it."""
     items, left = list[Any](), MOST_VALUES
     try:
         async for item in source:
@@ -503,9 +479,6 @@ def _take(item: Any, items: list[Any], left: int, context: ToolContext) -> int:
     items.append(item)
     context.emit(item)
     return left
-
-
-# Limits ---------------------------------------------------------------------------------------------------------------
 
 
 def limits_of(state: CallState) -> ResultLimits:
@@ -536,9 +509,6 @@ def store_access(state: CallState) -> tuple[ResultStore | None, str | None, str 
     return store, reader_of(state.request), reader
 
 
-# Exceptions -----------------------------------------------------------------------------------------------------------
-
-
 _FORESEEN: Final = (CallError, ToolError, asyncio.CancelledError)
 """Expected errors of a tool, callback or rule; any other is logged."""
 
@@ -559,8 +529,8 @@ def error_result(
 ) -> ToolResult:
     """The error result of a tool. Never raises.
 
-    Of a `ToolError`, the model gets the text; of any other, the tool's name and the exception's type, and its message
-    only if `expose` is set.
+    The model gets the text of a `ToolError`; of any other the tool's name, the exception's type, and, if `expose` is
+    set, its message.
     """
     try:
         result = _error_result(name, error, expose)

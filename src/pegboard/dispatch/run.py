@@ -53,7 +53,6 @@ async def run_locked(state: CallState, tool: Tool) -> Any:
     Raises:
         CallError: `not_executed` if the tool has no handler, `invalid_arguments` if structuring refuses validated
             arguments, `timeout`, `crashed`, `limit`, or `denied` if an approval no longer fits.
-        BaseException: The tool's exception.
     """
     if tool.policy.executor in HERE and not isinstance(tool.handler, Handler):
         raise leave_to_host(state, tool)
@@ -81,10 +80,7 @@ async def run_locked(state: CallState, tool: Tool) -> Any:
 async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None = None) -> Any:
     """Runs the tool, with retries if they are allowed; each attempt gets its own copy of the arguments.
 
-    Args:
-        state: The call.
-        tool: The tool.
-        given: The arguments, if a wrapper may run it again; `None` takes those of the call.
+    They are `given` if a wrapper may run it again, else those of the call.
     """
     arguments: Mapping[str, Any] = state.arguments if given is None else plain(given)
     if needs_asking(state, tool):
@@ -194,14 +190,7 @@ def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
 ) -> tuple[Any, Awaitable[Any] | None]:
     """Calls the handler's function, up to its first suspension: one that never suspends costs no task, timer or frame.
 
-    Args:
-        state: The call.
-        tool: Its tool.
-        arguments: Those of this attempt.
-        has_entered: Whether to leave the lock manager at the end.
-
-    Returns:
-        The function's value and `None`, or an awaitable of the value.
+    Returns its value and `None`, or an awaitable of the value. The lock manager is left at the end if `has_entered`.
     """
     runtime, began, is_first, handler = (
         state.runtime,
@@ -331,11 +320,8 @@ async def _call_plain(  # noqa: PLR0913, PLR0917  what `start` has
     return await value if isawaitable(value) else value  # such as of a lambda that calls an async function
 
 
-FIRST_PAUSE: Final = 0.5
-"""Longest pause in seconds before the second attempt; it doubles with each further one."""
-
-LONGEST_PAUSE: Final = 30.0
-"""Longest pause in seconds, unless the tool requests more."""
+FIRST_PAUSE: Final = 0.5  # longest pause in seconds before the second attempt; it doubles with each further one
+LONGEST_PAUSE: Final = 30.0  # seconds, unless the tool requests more
 
 
 async def retry(
@@ -361,11 +347,16 @@ async def retry(
     """
     import tenacity  # imported for retries only
 
-    def note_retry(state: RetryCallState) -> None:
+    def error_of(state: RetryCallState) -> BaseException:
         assert state.outcome is not None
         error = state.outcome.exception()
         assert error is not None
-        on_retry(state.attempt_number, error, state.upcoming_sleep)
+        return error
+
+    def pause(state: RetryCallState) -> float:
+        seconds = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)(state)
+        asked = getattr(error_of(state), "retry_after", None)
+        return max(seconds, asked) if isinstance(asked, int | float) and isfinite(asked) else seconds
 
     stop: Any = tenacity.stop_after_attempt(retries + 1)
     if limit is not None:
@@ -373,19 +364,9 @@ async def retry(
     attempts = tenacity.AsyncRetrying(
         sleep=asyncio.sleep,
         stop=stop,
-        wait=_pause,
+        wait=pause,
         retry=tenacity.retry_if_exception(asks),
-        before_sleep=note_retry,
+        before_sleep=lambda state: on_retry(state.attempt_number, error_of(state), state.upcoming_sleep),
         reraise=True,
     )
     return await attempts(attempt)
-
-
-def _pause(state: RetryCallState) -> float:
-    import tenacity
-
-    pause = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)(state)
-    asked = getattr(state.outcome and state.outcome.exception(), "retry_after", None)
-    if isinstance(asked, int | float) and isfinite(asked):
-        return max(pause, asked)
-    return pause

@@ -43,9 +43,6 @@ def count_attempt(state: CallState) -> int:
     return running.attempts
 
 
-# Locks ----------------------------------------------------------------------------------------------------------------
-
-
 def lock_request_of(state: CallState, tool: Tool) -> LockRequest:
     """The call's lock request, cached until its arguments change."""
     running = running_of(state)
@@ -124,9 +121,6 @@ def release(state: CallState, tool: Tool) -> None:
         asyncio.get_running_loop().call_later(seconds, abandon)
 
 
-# Threads --------------------------------------------------------------------------------------------------------------
-
-
 def open_portal(state: CallState) -> Future[None] | None:
     """Opens the portal of a tool that runs in a thread; returns what is done at its end, if a lock waits for that."""
     from pegboard.threads import waiting  # imported for plain tools only
@@ -150,9 +144,6 @@ def runs_in_thread(state: CallState) -> bool:
     """Whether the call's tool runs in a thread, which has a portal to the loop."""
     made = state.made_context
     return made is not None and made.internals.portal is not None
-
-
-# Time limits ----------------------------------------------------------------------------------------------------------
 
 
 def deadline_of(state: CallState) -> Deadline:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
-from pegboard.dispatch.locks import HeldLocks, LockBackend, LockClaim, LockHandle, LockRequest
+from pegboard.dispatch.locks import LockBackend, LockClaim, LockHandle, LockRequest
 from pegboard.dispatch.state import CallState
 from pegboard.errors import detail_of
 from pegboard.timeout import cancels_the_call
@@ -38,12 +38,7 @@ async def acquire_shared(state: CallState, request: LockRequest, acquiring: Awai
 
 
 async def run_held(state: CallState, handle: LockHandle, call: Awaitable[Any]) -> Any:
-    """Runs a call that holds shared locks.
-
-    Raises:
-        CallError: `unknown_outcome`: a lock was lost while it ran.
-        BaseException: As the call.
-    """
+    """Runs a call that holds shared locks; ends it as `unknown_outcome` if one was lost while it ran."""
     try:
         value = await call
     except BaseException as error:
@@ -125,14 +120,11 @@ def _callers(handle: LockHandle) -> Iterator[LockHandle]:
 
 def _leave_calls(handle: LockHandle) -> None:
     for caller in _callers(handle):
-        if caller.is_shared and caller.held:
-            kept = list[tuple[Any, HeldLocks]]()
+        if caller.is_shared:
             for claims, locks in caller.held:
                 if claims[0].name == _CALLS:
                     locks.release()
-                else:
-                    kept.append((claims, locks))
-            caller.held = tuple(kept)
+            caller.held = tuple(each for each in caller.held if each[0][0].name != _CALLS)
 
 
 def _end(state: CallState) -> None:

@@ -481,9 +481,6 @@ async def _judge(state: CallState) -> Decision:
     return Decision("ask", reason=request.reason)
 
 
-# The host of running calls --------------------------------------------------------------------------------------------
-
-
 def _state_of(context: ToolContext) -> CallState:
     """The call that this context belongs to.
 

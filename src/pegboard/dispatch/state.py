@@ -277,32 +277,8 @@ _NO_ENDING: Final = Ending()
 class CallState:
     """State of one call.
 
-    Each attribute is written by one file: `stages.py`, which runs the stages, or the file of a stage, which is named
-    below. A record is `None` until its stage has something to keep.
-
-    Attributes:
-        name, raw, id: The called name, the arguments as text or as a mapping, and the call's id; `replace` sets those
-            of a repaired call.
-        runtime, snapshot: What the calls of a registry share; the tools and callbacks.
-        settings: What the host has set; `batch.py` adds its listener.
-        request: The user and the model that the call runs for.
-        made_call, made_context: The call as data, and its context, once something has asked for them.
-        depth, enclosing: The number of calls that enclose this one, and the innermost of them, or `None`.
-        position: Its position in its batch, or below its caller.
-        received_at: When the call was received, in seconds of `time.monotonic()`; set for listeners (`events.py`).
-        tool, arguments, value: The found tool, the arguments as they run (a callback changes them by `change`), and
-            what its function has returned.
-        started_at: When the tool was started, in seconds of `time.monotonic()`, or `None` (`run.py`).
-        result, error: The result (others return it, or call `conclude`), and the current error, until a callback
-            recovers from it.
-        is_prepared: Whether the tool has prepared the arguments already (`mark_prepared`).
-        coercions: What was converted, `"path: from -> to"` each (`arguments.py`).
-        repaired: A description of the repair, or `None` (`find.py`).
-        asking: What it asks the rules and the user; `None` until it has to (`approve.py`).
-        running: `None` for a tool that runs without a lock of its own and never waits (`running.py`).
-        callbacks: `None` without callbacks (`callbacks.py`).
-        is_seen: Whether the last callbacks have seen the result, so that it stays (`mark_seen`).
-        ending: What ends the turn (`end_turn`).
+    Each attribute is written by one file: `stages.py`, which runs the stages, or the one that is named beside it. A
+    record is `None` until its stage has something to keep.
     """
 
     __slots__ = (
@@ -321,28 +297,29 @@ class CallState:
         snapshot: CallSnapshot,
         settings: Settings,
     ) -> None:
+        # The called name, the arguments as text or as a mapping, the call's id: `replace` sets those of a repair.
         self.name, self.raw, self.id = name, raw, call_id
         self.runtime: Runtime = snapshot.runtime
-        self.snapshot, self.settings = snapshot, settings
-        self.made_call: ToolCall | None = None
-        self.enclosing: CallState | None = None
+        self.snapshot, self.settings = snapshot, settings  # `batch.py` adds its listener to the settings
+        self.made_call: ToolCall | None = None  # the call as data, once something has asked for it
+        self.enclosing: CallState | None = None  # the innermost enclosing call, and how many enclose this one: `depth`
         self.position = _ALONE
-        self.received_at = 0.0
+        self.received_at = 0.0  # in seconds of `time.monotonic()`; set for listeners (`events.py`)
         self.tool: Tool | None = None
-        self.arguments: Mapping[str, Any] = NO_ARGUMENTS
-        self.started_at: float | None = None
-        self.value: Any = None
-        self.result: ToolResult | None = None
-        self.error: BaseException | None = None
-        self.is_prepared = False
-        self.coercions: tuple[str, ...] = ()
-        self.repaired: str | None = None
-        self.asking: Asked | None = None
-        self.running: Running | None = None
-        self.callbacks: CallbackState | None = None
-        self.is_seen = False
-        self.ending = _NO_ENDING
-        self.made_context: ToolContext | None
+        self.arguments: Mapping[str, Any] = NO_ARGUMENTS  # as they run; a callback changes them by `change`
+        self.started_at: float | None = None  # when the tool was started, in seconds of `time.monotonic()` (`run.py`)
+        self.value: Any = None  # what its function has returned
+        self.result: ToolResult | None = None  # others return it, or call `conclude`
+        self.error: BaseException | None = None  # the current one, until a callback recovers from it
+        self.is_prepared = False  # whether the tool has prepared the arguments already (`mark_prepared`)
+        self.coercions: tuple[str, ...] = ()  # `"path: from -> to"` each (`arguments.py`)
+        self.repaired: str | None = None  # a description of the repair (`find.py`)
+        self.asking: Asked | None = None  # what it asks the rules and the user, if it has to (`approve.py`)
+        self.running: Running | None = None  # for a lock of its own, or once it waits (`running.py`)
+        self.callbacks: CallbackState | None = None  # (`callbacks.py`)
+        self.is_seen = False  # whether the last callbacks have seen the result, so that it stays (`mark_seen`)
+        self.ending = _NO_ENDING  # what ends the turn (`end_turn`)
+        self.made_context: ToolContext | None  # the context, once something has asked for it
         if isinstance(context, ToolContext):
             self.request, self.made_context, self.depth = context.request, context, context.depth
             context.internals.frame = self

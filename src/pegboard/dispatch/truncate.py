@@ -24,18 +24,11 @@ from pegboard.tools.spec import BYTES_A_TOKEN, DEFAULT_RESULT_LIMITS, ResultLimi
 from pegboard.tools.tool import Tool
 from pegboard.typing import define, frozen
 
-MOST_ITEMS: Final = 1_000
-"""Maximum number of content items in one result."""
-
-READER: Final = "read_result"
-"""The usual name of the tool that reads stored results."""
-
+MOST_ITEMS: Final = 1_000  # content items in one result
+READER: Final = "read_result"  # the usual name of the tool that reads stored results
 _AT_ONCE: Final = 200_000  # characters that may be processed on the event loop
 _MOST_TRIES: Final = 8
 _MOST_BYTES_A_TOKEN: Final = 64
-
-
-# One result -----------------------------------------------------------------------------------------------------------
 
 
 def reader_of(context: ReadonlyContext | ToolContext) -> str | None:
@@ -62,18 +55,14 @@ def truncated(
     session: str | None = None,
     reader: str | None = None,
 ) -> ToolResult:
-    """Truncates a result. Blocks, as it writes the full text into a file.
+    """Truncates a result, unless its `metadata` has `truncated`. Blocks, as it writes the full text into a file.
 
     All texts are joined and truncated as one, in place of the first. Pictures, sounds and files beyond their limit
     become attachments, and so do truncated text files that have bytes. Structured content stays: it is for the host,
     the text is for the model.
 
-    Args:
-        result: Returned as it is if its `metadata` has `truncated`.
-        limits: The limits.
-        store: Stores the full text, or `None`.
-        session: Key of its readers, from `reader_of`.
-        reader: The name of the tool that reads it, if the model has one.
+    `session` is the key of those who may read the stored text, from `reader_of`; `reader` the name of the tool by which
+    the model can.
     """
     if "truncated" in result.metadata:
         return result
@@ -93,7 +82,9 @@ def truncated(
         attachments += [file for file in files if not isinstance(file.data, str)]
         facts |= {"lines": done.whole.lines, "bytes": done.whole.bytes}
         if stored is not None:
-            facts |= {"kept": stored.id} if stored.path is None else {"kept": stored.id, "file": stored.path}
+            facts["kept"] = stored.id
+            if stored.path is not None:
+                facts["file"] = stored.path
     if moved:
         count = f"{count_text(len(moved), 'file')} ({size_text(sum(map(_weight, moved)))})"
         most = "" if limits.media_bytes is None else f" of at most {size_text(limits.media_bytes)}"
@@ -180,9 +171,6 @@ def _line_end(text: str) -> str:
     return "" if text.endswith("\n") else "\n"
 
 
-# Cutting a text ------------------------------------------------------------------------------------------------------
-
-
 @frozen
 class TextPosition:
     """Position in a text: a line, from 1, and a byte in it, from 0."""
@@ -222,13 +210,9 @@ def size_of(text: str) -> Size:
 
 
 def cut(text: str, limits: ResultLimits) -> Cut | None:
-    """Truncates a text; `None` if it is within the limits.
+    """Truncates a text without lone surrogates; `None` if it is within the limits.
 
     Only a line that alone exceeds the limit is cut inside.
-
-    Args:
-        text: Without lone surrogates.
-        limits: The limits.
     """
     whole, most = size_of(text), _most_bytes(limits)
     is_long = (limits.lines is not None and whole.lines > limits.lines) or (most is not None and whole.bytes > most)
@@ -301,16 +285,13 @@ def _place(data: bytes, whole: Size, position: int) -> TextPosition:
     return TextPosition(data.count(b"\n", 0, start) + 1, position - start)
 
 
-# The store ------------------------------------------------------------------------------------------------------------
-
-
 @frozen
 class StoredResult:
     """Stored text of a result."""
 
-    id: str  # its key
+    id: str
     path: str | None  # its file; `None` if it is in `ResultTexts`
-    size: Size  # its size
+    size: Size
     session: str | None  # key of its readers
 
 
@@ -362,14 +343,9 @@ class ResultStore:
         return len(self._kept)
 
     def keep(self, text: str, *, session: str | None = None) -> StoredResult | None:
-        """Stores a text. Blocks while it is written; never raises.
+        """Stores a text without lone surrogates. Blocks while it is written; never raises.
 
-        Args:
-            text: Without lone surrogates.
-            session: Key of its readers.
-
-        Returns:
-            The stored text; `None` if it is too long or can't be written.
+        `None` if it is too long or can't be written. `session` is the key of its readers.
         """
         import secrets
 
@@ -403,12 +379,8 @@ class ResultStore:
     ) -> _Page:
         """Reads a page of a text, in whole lines unless one is too long. Blocks.
 
-        Args:
-            key: The id from `keep`.
-            line: The first line, from 1.
-            byte: Offset in that line, from 0; inside a character, the page starts at the next one.
-            session: Key of the reader; has to be that of the stored text.
-            limits: Limits of the page; by default `ResultLimits()`. Always the head.
+        It starts at a line, from 1, and a byte in it, from 0; inside a character, at the next one. `session` has to be
+        that of the stored text. The limits of the page are `ResultLimits()` by default; it is always the head.
 
         Raises:
             LookupError: There is no such text for this session, or the position is beyond its end.

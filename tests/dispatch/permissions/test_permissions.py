@@ -739,7 +739,8 @@ def test_no_grant_overrides_a_deny_or_takes_away_what_is_allowed(rules, permissi
 
 
 def asked(called, permission, *patterns, rules=(), mode="default", folder=".", grants=()):
-    decision, _ = policy_of(Permissions(rules, mode), called).asked(permission, patterns, Folders([folder]), grants)
+    policy = policy_of(Permissions(rules, mode), called)
+    decision, _ = policy.decide_inner(permission, patterns, Folders([folder]), grants)
     return decision.action
 
 

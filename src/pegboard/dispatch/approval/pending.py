@@ -43,9 +43,7 @@ def digest_of_call(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 SHORTEST_KEY: Final = 16
-_PURPOSE: Final = b"pegboard pending calls\n"
-"""Prefix of what is signed, so that nothing else signed with the same key is valid here."""
-
+_PURPOSE: Final = b"pegboard pending calls\n"  # before what is signed: nothing else signed with the key is valid here
 VERSION: Final = 2
 _KNOWN: Final = (1, VERSION)  # version 1 had its keys in snake_case
 
@@ -164,10 +162,7 @@ class Approval:
 
 
 MOST_CALLS: Final = 1_000
-MOST_SECONDS: Final = 30 * 24 * 3600.0
-"""How long a call may wait for its answer."""
-
-
+MOST_SECONDS: Final = 30 * 24 * 3600.0  # how long a call may wait for its answer
 _OLD_KEYS: Final = {"own_rules": "ownRules"}  # of version 0.1
 
 
@@ -421,9 +416,8 @@ class ResumedCall:
 
         That is the approval, if the call itself was approved, and the answer for `context.confirmation`, unless it is a
         mere yes to the call: a question that a tool asked is answered by a no as well. If its definition has changed
-        since, nothing is granted, and the approval, bound to the former one, won't fit.
-
-        `settle` waits for the value of a method of `grants` that is async.
+        since, nothing is granted, and the approval, bound to the former one, won't fit. `settle` waits for the value of
+        a method of `grants` that is async.
 
         Raises:
             CallError: `rejected`; or `unknown_outcome`, where the answer was used before, perhaps by a process that
@@ -457,14 +451,11 @@ def match_answers(
 
     Answers may come in parts, in any order, and repeatedly: the first that can be read counts for its call. JSON may be
     a client's, and can't widen what "always" allows: one with patterns is ignored, `Always(patterns)` isn't. Whether
-    an answer was used in an earlier resumption is checked by `Grants.consume`.
+    an answer was used in an earlier resumption is checked by `Grants.consume`. Calls of another session or user are
+    left, and so are those that have waited for more than 30 days at the time `now`, in seconds since 1970.
 
-    Calls of another session or user are left, and so are those that have waited for more than 30 days at the time
-    `now`, in seconds since 1970.
-
-    Returns:
-        The calls to resume by the pending call's id, in call order; and the ids of answers that changed nothing:
-        unknown, repeated, unreadable or too late.
+    Returns the calls to resume by the pending call's id, in call order; and the ids of answers that changed nothing:
+    unknown, repeated, unreadable or too late.
     """
     oldest = (time.time() if now is None else now) - MOST_SECONDS
     waiting = {call.id for call in pending if call.is_for(context) and call.created >= oldest}

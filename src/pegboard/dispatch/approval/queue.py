@@ -208,13 +208,13 @@ class ApprovalQueue:
     ) -> tuple[Answer, ApprovalRequest]:
         """Asks a person about a request; returns the answer, and the request as the person saw it, with its preview.
 
-        `Always` is granted to the session, and settles what else waits in it and is now covered; `Reject` rejects what
-        else waits in it.
+        The approvers are asked in order until one has an answer. `Always` is granted to the session, and settles what
+        else waits in it and is now covered; `Reject` rejects what else waits in it.
 
         Args:
             request: What is asked.
             context: That of the call.
-            approvers: Asked in order until one has an answer.
+            approvers: Those who may answer.
             covered: Whether the rules allow the request now. Called in any event loop.
             grants: Gets the rules of an "always" answer.
             seconds: How long a person may take: from when the request arrives, or from the last answer of an approver

@@ -148,8 +148,7 @@ def answer_from_json(data: JsonMapping) -> Answer:
         raise PendingError(f"not an answer: {error}") from None
 
 
-MOST_SHOWN: Final = 2_000
-"""Characters of a value that isn't JSON; of a longer one only its type is shown."""
+MOST_SHOWN: Final = 2_000  # characters of a value that isn't JSON; of a longer one only its type is shown
 
 RequestKind: TypeAlias = Literal["call", "permission", "question"]
 """What is asked about: the whole call before it runs; a permission, or a question, from inside it."""

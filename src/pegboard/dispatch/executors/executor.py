@@ -275,8 +275,7 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
 async def attach_remote(state: CallState, tool: Tool) -> ToolResult | None:
     """The result of the run of this call that another process has started, if its executor has kept one.
 
-    Raises:
-        BaseException: As `run_remote`.
+    Raises as `run_remote`.
     """
     executor, limit = await _executor_of(state, tool), time_limit(state, tool)
     longest = None if limit is None else limit + state.settings.limits.grace
@@ -294,13 +293,9 @@ async def _result_of(
     longest: float | None,
     call: ExecutorCall | None = None,
 ) -> ToolResult | None:
-    """The result of an executor's response; `None` if it attached to no run that has run the tool.
+    """The result of an executor's response to a call as it was sent; `longest` is in seconds, `None` is no limit.
 
-    Args:
-        state: The call.
-        respond: Makes the response.
-        longest: Seconds after which it is cancelled; `None` is no limit.
-        call: The call as it was sent; `None` to attach.
+    Without a call it attaches, and the result is `None` if there was no run that has run the tool.
     """
     tool = state.tool
     assert tool is not None
@@ -335,11 +330,7 @@ async def _result_of(
 
 
 def _own_result(tool: Tool, response: ExecutionResponse, result: ToolResult) -> ToolResult:
-    """The result, if it is the tool's own; any other is raised, for retries and callbacks, like an error here.
-
-    Raises:
-        ToolError, CallError: The call failed.
-    """
+    """The result, if it is the tool's own; any other is raised, for retries and callbacks, like an error here."""
     if response.kind == "tool_failure" and "retryable" in response.metadata:
         raise ToolError(result.text, retryable=bool(response.metadata["retryable"]))
     if response.kind in (None, "tool_failure") and not response.not_executed:
@@ -349,11 +340,7 @@ def _own_result(tool: Tool, response: ExecutionResponse, result: ToolResult) -> 
 
 
 async def _executor_of(state: CallState, tool: Tool) -> Any:
-    """The executor of a tool.
-
-    Raises:
-        CallError: `not_executed`: there is none, or it can't be loaded.
-    """
+    """The executor of a tool; raises `not_executed` if there is none, or it can't be loaded."""
     name, find = tool.policy.executor, state.runtime.executor
     assert name is not None
     assert find is not None

@@ -386,9 +386,6 @@ _NEEDS_QUOTES: Final = frozenset(" \t\n\"'\\;&|()<>")
 def command_parts(text: str) -> tuple[Part, ...]:
     """The commands of a shell line, each decided by itself, and after them those only seen inside them.
 
-    Args:
-        text: The line.
-
     Raises:
         UnreadableError: It holds no command, or can't be read for sure.
     """
@@ -548,11 +545,7 @@ def _vague(words: list[str]) -> str:
 
 
 def _inner_parts(commands: Sequence[Command]) -> Iterator[Part]:
-    """The commands that commands run, recursively.
-
-    Raises:
-        UnreadableError: There are too many.
-    """
+    """The commands that commands run, recursively; raises `UnreadableError` if there are too many."""
     left, waiting = MOST_CHARACTERS, [(each, 0) for each in commands]
     while waiting:
         command, level = waiting.pop()

@@ -52,12 +52,7 @@ class Resource:
     inner: bool = attrs.field(default=False, kw_only=True)
 
     def parts(self, kind: ArgumentKind, folders: Folders) -> tuple[Part, ...]:
-        """Its parts, each of which is decided by itself, with the value read as this kind.
-
-        Args:
-            kind: How it is read.
-            folders: Where relative paths start.
-        """
+        """Its parts, each of which is decided by itself, with the value read as this kind."""
         if self.value is None or (not self.value and kind != "command"):
             return (Part(),)
         if kind == "text":

@@ -37,7 +37,6 @@ MOST_AT_ONCE: Final = 2_000
 MOST_VALUES: Final = 500
 """Items of a list argument that rules match; a longer list counts as unreadable."""
 
-
 _MOST_CACHED: Final = 64  # texts for which one condition remembers whether it holds
 _NO_FOLDERS: Final = Folders(())
 
@@ -134,13 +133,15 @@ class ToolPolicy:
         names = (*self.names, *(each for each in permissions if each is not None))
         if rule.allows and not self.trusted:
             names = self.names[:1]
-        if rule.owner not in (None, owner_of(self.tool)) or not rule.names(*names):
-            return False
-        if rule.source not in (None, self.tool.origin.source):
+        if not (self._is_from(rule) and rule.names(*names)):
             return False
         if permission is not None:
             return self.is_about_inner(rule)
         return rule.field is None or may_take(self.spec, rule.field) or rule.field in self.hidden
+
+    def _is_from(self, rule: Rule) -> bool:
+        """Whether a rule applies to tools of this owner and source."""
+        return rule.owner in (None, owner_of(self.tool)) and rule.source in (None, self.tool.origin.source)
 
     def is_about_inner(self, rule: Rule) -> bool:
         """Whether a rule applies to what the running tool accesses or asks for besides its arguments.
@@ -194,14 +195,13 @@ class ToolPolicy:
                 about.setdefault(rule.field or "", []).append(rule)
         conditions = list[Condition]()
         for name, limits in about.items():
-            if any(rule.kind not in (None, declared.get(name, "text")) for rule in limits):
+            kind, needs_this = declared.get(name, "text"), needs_rule and name in declared
+            if any(rule.kind not in (None, kind) for rule in limits):
                 return None
             while limits and limits[-1].allows and not needs_rule:
                 limits.pop()  # no earlier one has to be overruled
-            if limits or (needs_rule and name in declared):
-                conditions.append(
-                    Condition(name, declared.get(name, "text"), tuple(limits), needs_rule and name in declared)
-                )
+            if limits or needs_this:
+                conditions.append(Condition(name, kind, tuple(limits), needs_this))
         return tuple(conditions) if all(map(self._is_simple, conditions)) else None
 
     def _effective_rules(self) -> tuple[list[Rule], bool]:
@@ -269,13 +269,11 @@ class ToolPolicy:
     @cached_property
     def is_hidden(self) -> bool:
         """Whether no call of the tool can run: its last rule or a forbid rule denies everything, or the mode does."""
-        may_read = self.reads_only or (self.trusted and "read_only" in self.tool.by_arguments)
-        if self.permissions.mode == "plan" and not may_read:
-            return True
-        if any(rule.forbid and _denies_all(rule) for rule in self.rules):
+        mode, deny_all = self.permissions.mode, [rule for rule in self.rules if _denies_all(rule)]
+        if mode == "plan" and not (self.reads_only or (self.trusted and "read_only" in self.tool.by_arguments)):
             return True
         last = next((rule for rule in reversed(self.rules) if not rule.forbid), None)
-        return self.permissions.mode != "bypass" and last is not None and _denies_all(last)
+        return any(rule.forbid for rule in deny_all) or (mode != "bypass" and last in deny_all)
 
     def reason_to_ask(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> str | None:
         """Why a call with these arguments needs approval if no rule applies to it; `None`: it doesn't."""
@@ -339,19 +337,21 @@ class ToolPolicy:
 
         `folders` has the paths that `runs` has resolved, if it did.
         """
-        fields = dict.fromkeys(self.spec.permission_arguments.items(), True)
-        for rule in self.rules:
-            if rule.field is not None and rule.field not in self.spec.permission_arguments:
-                fields[rule.field, rule.kind or "text"] = False
+        declared = self.spec.permission_arguments
+        fields = dict.fromkeys(declared.items(), True)
+        fields |= {
+            (rule.field, rule.kind or "text"): False
+            for rule in self.rules
+            if rule.field is not None and rule.field not in declared
+        }
         given = self._arguments_to_check(arguments, context)
         resources = tuple(
             Resource(kind, _value_of(value, kind), name, declared=is_declared, is_text=isinstance(value, str | None))
             for (name, kind), is_declared in fields.items()
             for value in self._values(arguments, given, name, kind)
         )
-        kinds = self.spec.permission_arguments.values()
         # What a command does depends on all arguments.
-        whole = None if kinds and "command" not in kinds else dict(arguments)
+        whole = None if declared and "command" not in declared.values() else dict(arguments)
         granted = tuple(filter(self.is_ruled_by, grants))
         return Evaluation(self.rules, resources, folders or self.folders(arguments, context), granted, whole)
 
@@ -376,30 +376,18 @@ class ToolPolicy:
             return Folders([])
         return Folders([os.path.join(call, own), call])  # noqa: PTH118  (pathlib takes ".." away)
 
-    def asked(
+    def decide_inner(
         self, permission: str, patterns: Sequence[str], folders: Folders, grants: Sequence[Rule]
     ) -> tuple[Decision, str | None]:
         """The decision on what a running tool asks for (`context.ask`), and the text of exactly this for a grant.
 
-        Args:
-            permission: What it asks for.
-            patterns: What for; `*` and `?` in them match anything. They are read as the tool's arguments are if it
-                asks for its own permission and declares arguments of one kind only, else as texts; deny and ask rules
-                also read a text as the path or URL that it may be.
-            folders: Of the call that asks.
-            grants: What people have allowed in this session.
+        `*` and `?` in the patterns match anything. They are read as the tool's arguments are if it asks for its own
+        permission and declares arguments of one kind only, else as texts; deny and ask rules also read a text as the
+        path or URL that it may be.
         """
-        kind, owners = self.kind if permission == self.spec.permission else "text", (None, owner_of(self.tool))
-        sources = (None, self.tool.origin.source)
+        kind = self.kind if permission == self.spec.permission else "text"
         rules, granted = (
-            tuple(
-                rule
-                for rule in each
-                if rule.names(permission)
-                and rule.owner in owners
-                and rule.source in sources
-                and self.is_about_inner(rule)
-            )
+            tuple(r for r in each if r.names(permission) and self._is_from(r) and self.is_about_inner(r))
             for each in (self.permissions.rules.rules, grants)
         )
         touched = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE), inner=True) for each in patterns)
@@ -462,7 +450,7 @@ class Access:
     grants: Sequence[Rule] = ()
     # the evaluation by which the call runs, with its resolved paths; `None` if it had none
     judged: Evaluation | None = None
-    _limits: dict[tuple[str, bool], Limit] = field(factory=dict[tuple[str, bool], "Limit"], init=False)
+    _limits: dict[tuple[str, bool], _Limit] = field(factory=dict[tuple[str, bool], "_Limit"], init=False)
 
     @cached_property
     def _call(self) -> Evaluation:
@@ -499,11 +487,11 @@ class Access:
         start = folder.rstrip("/")
         return tuple(name for name in names if self.allows(permission, f"{start}/{name}", known))
 
-    def _limit(self, permission: str, *, elsewhere: bool) -> Limit:
+    def _limit(self, permission: str, *, elsewhere: bool) -> _Limit:
         """The rules about the tool, or only those about another permission."""
-        found = self._limits.get((permission, elsewhere))
-        if found is not None:
-            return found
+        if (limit := self._limits.get((permission, elsewhere))) is not None:
+            return limit
+        policy, own = self.policy, permission == self.policy.names[0]
         policy, own = self.policy, permission == self.policy.names[0]
         rules, granted = (
             tuple(r for r in each if policy.is_ruled_by(r, permission) and (own or r.names(permission)))
@@ -514,11 +502,11 @@ class Access:
             rules = tuple(rule for rule in rules if rule.action != "ask" or not self._call.is_about(rule))
         is_plain = policy.permissions.mode != "plan" or policy.reads_only
         quick = by_precedence(rules) if is_plain and all(rule.kind in (None, policy.kind) for rule in rules) else None
-        found = self._limits[permission, elsewhere] = rules, granted, quick
-        return found
+        limit = self._limits[permission, elsewhere] = rules, granted, quick
+        return limit
 
 
-Limit: TypeAlias = tuple[tuple[Rule, ...], tuple[Rule, ...], Sequence[Rule] | None]
+_Limit: TypeAlias = tuple[tuple[Rule, ...], tuple[Rule, ...], Sequence[Rule] | None]
 """Rules and grants; and the rules by precedence, if they can be matched with the parts of an item as they are."""
 
 
@@ -572,7 +560,7 @@ def _answer(function: Callable[..., Any], arguments: Mapping[str, Any], context:
     return answer if isinstance(answer, bool) else None
 
 
-def _as_permission_rules(rules: PermissionRules | Iterable[Rule]) -> PermissionRules:
+def _as_rules(rules: PermissionRules | Iterable[Rule]) -> PermissionRules:
     return rules if isinstance(rules, PermissionRules) else PermissionRules(rules)
 
 
@@ -592,7 +580,7 @@ class Permissions:
         TypeError: An item isn't a `Rule`.
     """
 
-    rules: PermissionRules = field(factory=PermissionRules, converter=_as_permission_rules)
+    rules: PermissionRules = field(factory=PermissionRules, converter=_as_rules)
     mode: Mode = field(default="default", validator=one_of(*MODES))
     policies: WeakKeyDictionary[Tool, ToolPolicy] = field(
         factory=WeakKeyDictionary["Tool", "ToolPolicy"], init=False, repr=False, eq=False

@@ -32,12 +32,8 @@ from pegboard.text import confusable_key, printable, visible
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
-MOST_LINKS: Final = 40
-"""Links followed in one path, as on Linux."""
-
-MOST_PATH: Final = 4096
-"""Bytes of one path, as on Linux (`PATH_MAX`)."""
-
+MOST_LINKS: Final = 40  # followed in one path, as on Linux
+MOST_PATH: Final = 4096  # bytes of one path, as on Linux (`PATH_MAX`)
 _NO_LINK: Final = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EACCES})
 """The errors of `readlink` where there is no link, nothing at all, or no access for this process."""
 
@@ -45,20 +41,15 @@ _MOST_FOLDERS: Final = 256  # for which one rule caches its compiled pattern
 _BEFORE_HOME: Final = re.compile(r"(?:\./+)+(?=~)")
 _NORMAL: Final = re.compile(r"(?:/[^/.][^/]*)+")
 _IS_URL: Final = re.compile(r"(?i)[a-z][a-z0-9+.-]*://|file:")
-_FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
-"""Whether `A` and `a` may be one file: then a deny rule applies in either case."""
+_FOLDS_CASE: Final = sys.platform in ("darwin", "win32")  # `A` and `a` may be one file: a deny rule applies to both
 
 
 def place_of(text: str, folders: Folders, known: str = "") -> PathPart:
     """Resolves a path component by component, through links; what doesn't exist yet stays as written.
 
     A tool may apply `..` before it follows links, or after, and expand `~` after `./` as pathlib does: if the results
-    differ, all count. It may take `~` literally, or expand `$NAME`: those count for deny and ask rules only.
-
-    Args:
-        text: The path; `~` is the user's home.
-        folders: Where a relative one starts.
-        known: As in `resolve`.
+    differ, all count. It may take `~` literally, or expand `$NAME`: those count for deny and ask rules only. `known` is
+    as in `resolve`.
 
     Raises:
         UnreadableError: A cycle of links, a path that no system accepts, a URL, or no folder.
@@ -81,14 +72,9 @@ def place_of(text: str, folders: Folders, known: str = "") -> PathPart:
 
 
 def resolve(path: str, known: str = "") -> str:
-    """An absolute path without links, `.` and `..`; its end need not exist.
+    """An absolute path without links, `.` and `..`; its end need not exist. Raises as `place_of`.
 
-    Args:
-        path: The path.
-        known: A folder without links, with a `/` after it: it was resolved just before, and isn't examined again.
-
-    Raises:
-        UnreadableError: See `place_of`.
+    `known` is a folder without links, with a `/` after it: it was resolved just before, and isn't examined again.
     """
     done, links = "", 0
     if path.startswith(known):
@@ -185,18 +171,11 @@ def _alike(path: str) -> str:
 
 
 def path_patterns(pattern: str, folder: str, known: str = "") -> tuple[PathPattern | None, ...]:
-    """Compiles a path pattern, in two ways: its literal start resolved as a path is, and as written.
+    """Compiles a path pattern, in two ways: its literal start resolved as a path is, and as written; once if the same.
 
-    A pattern that starts with `*` or `?` starts anywhere; any other relative one starts at `folder`. `$NAME` is filled
-    in from the environment. One that ends with `/` matches everything in the folder.
-
-    Args:
-        pattern: As in a rule.
-        folder: Absolute.
-        known: As in `resolve`.
-
-    Returns:
-        `None` where its start can't be resolved; once if both are the same.
+    A pattern that starts with `*` or `?` starts anywhere; any other relative one starts at the absolute `folder`.
+    `$NAME` is filled in from the environment. One that ends with `/` matches everything in the folder. `known` is as in
+    `resolve`. It is `None` where its start can't be resolved.
     """
     pattern = os.path.expandvars(pattern) if "$" in pattern else pattern
     split = _split.__wrapped__ if pattern.startswith("~") else _split  # the home folder may change
@@ -307,10 +286,7 @@ class Host:
 
 
 def host_of(text: str) -> Host:
-    """Parses a host.
-
-    Args:
-        text: A name, an IPv4 address, or an IPv6 address in brackets.
+    """Parses a host: a name, an IPv4 address, or an IPv6 address in brackets.
 
     Raises:
         UnreadableError: Programs may read it differently: escapes, other spellings of an IPv4 address, letters that
@@ -330,12 +306,10 @@ def host_of(text: str) -> Host:
 
 def _ascii_name(name: str) -> str:
     """The ASCII form (IDNA) of a lower-case name, if it has the same meaning (`ß` is `ss` to some programs)."""
-    try:
+    with suppress(UnicodeError):
         encoded = name.encode("idna")
         if encoded.decode("idna") == name:
             return encoded.decode()
-    except UnicodeError:
-        pass
     raise UnreadableError("no host")
 
 
@@ -457,8 +431,6 @@ _URL: Final = re.compile(
 )
 
 _STEPS: Final = re.compile(r"(?:^|/)\.{1,2}(?:$|[/;])|//")  # what servers may shorten before they look at a path
-
-
 _NAME_ENDS: Final = re.compile(r"[?\0]")
 
 
@@ -538,23 +510,14 @@ def _shorten(path: str) -> str:
 
 @frozen
 class UrlPattern:
-    """URL pattern, `[scheme://]host[:port][/path]`; omitted parts may be anything, for `covers` a scheme of the web's.
-
-    Attributes:
-        scheme: Pattern of the scheme, or `None`.
-        names: Pattern of the host's name, which includes subdomains, or of its address in the shortest form.
-        network: Network of addresses, instead of `names`.
-        port: Pattern of the port, or `None`.
-        path: Pattern of path and query, or `None`.
-        has_user: Whether it names a user, which no URL that can be read has: it allows nothing.
-    """
+    """URL pattern, `[scheme://]host[:port][/path]`; what is omitted may be anything, for `covers` a web scheme."""
 
     scheme: Wildcard | None
-    names: Wildcard
-    network: IPv4Network | IPv6Network | None
+    names: Wildcard  # of the host's name, which includes subdomains, or of its address in the shortest form
+    network: IPv4Network | IPv6Network | None  # of addresses, instead of `names`
     port: Wildcard | None
-    path: Wildcard | None
-    has_user: bool = False
+    path: Wildcard | None  # of path and query
+    has_user: bool = False  # it names a user, which no URL that can be read has: it allows nothing
 
     @classmethod
     def of(cls, pattern: str) -> UrlPattern:

@@ -59,11 +59,8 @@ _INSIDE_A_WORD: Final = re.compile(r"[\w-]*\w\*")
 def rule_problems(permissions: Permissions, tools: Iterable[Tool], *, complete: bool = True) -> tuple[str, ...]:
     """Checks rules against the known tools, for what they seem to mean and don't.
 
-    Args:
-        permissions: The rules.
-        tools: The known tools.
-        complete: Whether there are no others, so that a name that none of them has can be reported. A permission that
-            only a running tool asks for is reported too, as no listing names it.
+    `complete` says that there are no other tools, so that a name that none of them has is reported. So is a permission
+    that only a running tool asks for, as no listing names it.
     """
     known = tuple(tools)
     rules = permissions.rules.rules

@@ -81,7 +81,6 @@ _ANSI: Final = re.compile(r"\$'(?:[^'\\]|\\[^'])*'")
 _BACKTICKS: Final = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _BRACED: Final = re.compile(r"\$\{(?![ \t\n|])")
 
-
 _REST: Final = "\udfff"
 """Placeholder for the rest of a word if the shell replaces it: a lone surrogate, which no input contains."""
 
