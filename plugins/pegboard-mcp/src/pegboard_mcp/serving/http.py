@@ -7,10 +7,9 @@ import logging
 import re
 import socket
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -19,18 +18,14 @@ from weakref import WeakValueDictionary
 import anyio
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, EventCallback, EventMessage, EventStore
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.transport_security import TransportSecurityMiddleware
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import (
     DEFAULT_NEGOTIATED_VERSION,
     INTERNAL_ERROR,
     INVALID_REQUEST,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCResponse,
     RequestId,
-    jsonrpc_message_adapter,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic_core import from_json
@@ -45,6 +40,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pegboard.errors import ConfigError
 from pegboard.files import os_error_text
 from pegboard_mcp.serving.access import HttpSettings, is_loopback
+from pegboard_mcp.serving.events import EVENTS, Events, ReservedId, SessionEvents, TakenIdError
 
 if TYPE_CHECKING:
     from pegboard_mcp.serving.server import ToolServer
@@ -56,10 +52,6 @@ ABORTED_SECONDS: Final = 2.0
 
 RETRY_MILLISECONDS: Final = 1_000
 """How long a client is asked to wait before it resumes a stream that broke off."""
-
-MOST_EVENTS: Final = 200
-MOST_EVENT_BYTES: Final = 1_000_000
-"""Limits of a session's events that are stored for a replay; of more, the oldest are dropped."""
 
 _AUTHORITY: Final = re.compile(r"(?:[\w.+-]+://)?(?:[^:/\[\]]*|\[[\da-fA-F:.]*\])(?::\d{1,5})?")
 _SINGLE: Final = (
@@ -98,8 +90,8 @@ class HttpTransport:
         self._server = server
         self._settings = settings
         self._rate = _Rate(settings.rate)
-        self._events: WeakValueDictionary[str, _Events] = WeakValueDictionary()
-        self._opening: set[_Events] = set()  # sessions whose first request isn't answered yet
+        self._events: WeakValueDictionary[str, Events] = WeakValueDictionary()
+        self._opening: set[Events] = set()  # sessions whose first request isn't answered yet
         self._ended = asyncio.Event()
         self._requests = 0
         self._requests_of: Counter[str | None] = Counter()
@@ -110,7 +102,7 @@ class HttpTransport:
         self._names = TransportSecurityMiddleware(security)
         self._app = server.server.streamable_http_app(
             streamable_http_path=PATH,
-            event_store=_SessionEvents(),
+            event_store=SessionEvents(),
             retry_interval=RETRY_MILLISECONDS,
             max_request_body_size=settings.body,
             session_idle_timeout=settings.idle_seconds,
@@ -194,7 +186,7 @@ class HttpTransport:
 
         return gate
 
-    async def _serve(self, app: ASGIApp, asked: _Asked, receive: Receive, sent: _Sent, events: _Events) -> None:
+    async def _serve(self, app: ASGIApp, asked: _Asked, receive: Receive, sent: _Sent, events: Events) -> None:
         """Serves one request; a stream (GET) ends at shutdown."""
         request = asked.request
         if request.method == "GET":
@@ -207,13 +199,13 @@ class HttpTransport:
             if stream.cancelled_caught:
                 await sent.end()
             return
-        id_ = _RequestId(events)
+        id_ = ReservedId(events)
         self._requests += 1
         self._all_answered.clear()
         try:
             on_body = id_.take if asked.has_sessions and asked.session is not None else None
             await app(request.scope, _in_time(receive, self._settings.body_seconds, on_body), sent.send)
-        except _TakenIdError as error:
+        except TakenIdError as error:
             await _refusal(400, str(error), INVALID_REQUEST, error.id)(request.scope, receive, sent.send)
         finally:
             id_.end(is_refused=sent.status >= _LEAST_ERROR)
@@ -221,11 +213,11 @@ class HttpTransport:
             if not self._requests:
                 self._all_answered.set()
 
-    def _events_of(self, asked: _Asked, sent: _Sent) -> _Events:
+    def _events_of(self, asked: _Asked, sent: _Sent) -> Events:
         """The stored events of a request's session, also set in the context."""
         known = None if asked.session is None else self._events.get(asked.session)
-        events = known or _Events(asked.client if asked.session is None else None)
-        _EVENTS.set(events)
+        events = known or Events(asked.client if asked.session is None else None)
+        EVENTS.set(events)
         if asked.opens_session:
             self._opening.add(events)
 
@@ -409,57 +401,6 @@ def _in_time(receive: Receive, seconds: float, on_body: Callable[[bytes], Awaita
     return receive_in_time
 
 
-class _TakenIdError(Exception):
-    """A request has the id of an unanswered one of its session."""
-
-    def __init__(self, id_: RequestId) -> None:
-        self.id = id_
-        super().__init__(f"Request id {id_!r:.80} is in use: an earlier request of the session isn't answered yet")
-
-
-class _RequestId:
-    """Reservation of a request's id in its session until it is answered: the SDK mixes up requests with the same id.
-
-    Args:
-        events: The session's events.
-    """
-
-    def __init__(self, events: _Events) -> None:
-        self._events = events
-        self._key: str | None = None
-        self._ended = asyncio.Event()
-
-    async def take(self, body: bytes) -> None:
-        """Reserves the id in a request's body; waits until the stream of an earlier one with this id is closed.
-
-        Raises:
-            _TakenIdError: The earlier one isn't answered yet.
-        """
-        try:
-            message: Any = from_json(body)
-        except ValueError:
-            return  # the SDK refuses it
-        id_: Any = cast("dict[str, Any]", message).get("id") if isinstance(message, dict) else None
-        if not isinstance(id_, int | str) or "method" not in message:
-            return
-        key, events = str(id_), self._events
-        while key in events.unanswered or key in events.streams:
-            if key in events.unanswered:
-                raise _TakenIdError(id_)
-            await events.streams[key].wait()
-        events.unanswered.add(key)
-        events.streams[key] = self._ended
-        self._key = key
-
-    def end(self, *, is_refused: bool) -> None:
-        """Ends the request's stream; unless it was refused, its answer may still be replayed."""
-        if self._key is not None:
-            self._ended.set()
-            del self._events.streams[self._key]
-            if is_refused:
-                self._events.unanswered.discard(self._key)
-
-
 class _Rate:
     """Token buckets by client.
 
@@ -482,76 +423,6 @@ class _Rate:
         if len(self._buckets) > _MOST_RATED:
             self._buckets.popitem(last=False)
         return may
-
-
-class _Event(NamedTuple):
-    """A sent message as JSON, as a model takes several times the memory. An empty text opens a stream."""
-
-    id: int
-    stream: str
-    text: str
-
-
-class _Events:
-    """The stored events of one session, for replays.
-
-    Args:
-        client: The client whose limit the session counts for, or `None`.
-
-    Attributes:
-        unanswered: The ids of requests that aren't answered yet.
-        streams: By the ids of requests whose streams are open: set when they are closed.
-    """
-
-    def __init__(self, client: str | None = None) -> None:
-        self.client = client
-        self.unanswered: set[str] = set()
-        self.streams: dict[str, asyncio.Event] = {}
-        self._events: deque[_Event] = deque()
-        self._size = 0
-        self._last = 0
-
-    def add(self, stream: str, message: JSONRPCMessage | None) -> str:
-        """Stores a message; gives its id."""
-        if isinstance(message, JSONRPCResponse | JSONRPCError):
-            self.unanswered.discard(stream)
-        self._last += 1
-        text = "" if message is None else message.model_dump_json(by_alias=True, exclude_unset=True)
-        self._events.append(_Event(self._last, stream, text))
-        self._size += len(text)
-        while len(self._events) > MOST_EVENTS or self._size > MOST_EVENT_BYTES:
-            self._size -= len(self._events.popleft().text)
-        return str(self._last)
-
-    def after(self, id_: str) -> list[_Event]:
-        """The event of this id and the later ones of its stream; empty if it isn't stored any more."""
-        first = next((event for event in self._events if str(event.id) == id_), None)
-        if first is None:
-            return []
-        return [event for event in self._events if event.stream == first.stream and event.id >= first.id]
-
-
-_EVENTS: Final[ContextVar[_Events]] = ContextVar("events")
-"""The events of the session of a request, or of an SDK task that a request has started."""
-
-
-class _SessionEvents(EventStore):
-    """Event store for the SDK, whose stream ids are only unique in one session."""
-
-    async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
-        """Stores a message of the session."""
-        return _EVENTS.get().add(stream_id, message)
-
-    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
-        """Replays the missed messages; gives the stream if more may come on it."""
-        events = _EVENTS.get().after(last_event_id)
-        answered = False
-        for number, event in enumerate(events):
-            message = jsonrpc_message_adapter.validate_json(event.text) if event.text else None
-            answered = answered or isinstance(message, JSONRPCResponse | JSONRPCError)
-            if number and message is not None:
-                await send_callback(EventMessage(message, str(event.id)))
-        return None if answered or not events else events[0].stream
 
 
 class _Uvicorn(uvicorn.Server):
