@@ -14,18 +14,8 @@ from pegboard.messages import Delta
 from pegboard.typing import JsonObject
 from pegboard_anthropic._anthropic import AnthropicLimits, error_of, thinking_budgets
 from pegboard_anthropic.anthropic import Anthropic, exporter
-from pegboard_clients.client import (
-    Clients,
-    SDKMethod,
-    SDKModel,
-    check_alone,
-    environment_key,
-    http_error,
-    no_key,
-    secrets_in,
-    unanswered,
-    usable_key,
-)
+from pegboard_clients.client import Clients, SDKMethod, SDKModel, check_alone
+from pegboard_clients.errors import environment_key, http_error, no_key, secrets_in, unanswered, usable_key
 from pegboard_clients.wire import as_object, object_in, text_in
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from pegboard.threads import WorkerPool
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard_bedrock._bedrock import error_of, exception_in
 from pegboard_bedrock.bedrock import exporter as shared
-from pegboard_clients.client import ProviderModel, check_alone, environment_key, http_error, is_lost, usable_key
+from pegboard_clients.client import ProviderModel, check_alone
+from pegboard_clients.errors import environment_key, http_error, is_lost, usable_key
 from pegboard_clients.wire import as_object, object_in, text_in
 
 KEYS: Final = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or AWS_BEARER_TOKEN_BEDROCK"

@@ -223,11 +223,10 @@ class Wire(ABC, Generic[LimitsT]):
 
 def content_of(result: ToolResult) -> Sequence[Content]:
     """The content of a result; text files of a failed one as text, as it can't have documents."""
-    if not result.is_error:
-        return result.content
-    return [
+    texts = (
         TextContent(render_text(each)) if isinstance(admit(each, ()), FileContent) else each for each in result.content
-    ]
+    )
+    return list(texts) if result.is_error else result.content
 
 
 def texts_and_media(blocks: Blocks, heading: JsonObject) -> tuple[Blocks, Blocks]:
@@ -254,8 +253,7 @@ def turns_of(messages: Sequence[Message], wire: Wire[Any]) -> list[JsonObject]:
     conversation = _Conversation(wire, messages)
     for place, message in enumerate(messages):
         conversation.add(message, place)
-    turns = conversation.turns()
-    if not turns:
+    if not (turns := conversation.turns()):
         raise ExportError("there is no message to send.", exporter=wire.family)
     if turns[0]["role"] != "user":
         turns.insert(0, {"role": "user", "content": [wire.text(OPENING)]})
@@ -266,20 +264,14 @@ def turns_of(messages: Sequence[Message], wire: Wire[Any]) -> list[JsonObject]:
 
 @define(eq=False)
 class _Conversation:
-    """The turns of a conversation so far.
-
-    Attributes:
-        calls: The ids of the hosted calls, in any message.
-        results: The ids of those that have results.
-        settled: The index of the last user message that isn't a result.
-    """
+    """The turns of a conversation so far."""
 
     wire: Wire[Any]
     messages: Sequence[Message]
     entries: list[tuple[Role, Blocks]] = field(factory=list["tuple[Role, Blocks]"])
-    calls: frozenset[str] = field(init=False)
-    results: frozenset[str] = field(init=False)
-    settled: int = field(init=False)
+    calls: frozenset[str] = field(init=False)  # the ids of hosted calls
+    results: frozenset[str] = field(init=False)  # the ids of those that have results
+    settled: int = field(init=False)  # the index of the last user message that isn't a result
 
     def __attrs_post_init__(self) -> None:
         parts = [part for message in self.messages for part in message.parts if isinstance(part, HostedPart)]
@@ -427,8 +419,7 @@ class StreamedBlocks(Generic[Block]):
         if len(self.all) >= MOST_BLOCKS:
             self.budget.spent = True
             return None
-        block = self.block(kind, dict(begun), TextBuffer(self.budget), TextBuffer(self.budget))
-        return self._begin(block, index)
+        return self._begin(self.block(kind, dict(begun), TextBuffer(self.budget), TextBuffer(self.budget)), index)
 
     def call(self, kind: str, begun: JsonMapping, index: int | None, call_id: str, arguments: object) -> Delta | None:
         """Starts a call, or adds a piece to one; returns its delta.
@@ -590,8 +581,7 @@ class BlockReader(StreamReader, Generic[Block]):
 
     def read(self, event: JsonMapping) -> Sequence[Delta]:
         """Parses one event; returns its deltas."""
-        delta = self.delta(event)
-        return () if delta is None else (delta,)
+        return () if (delta := self.delta(event)) is None else (delta,)
 
     def whole(self) -> ModelResponse:
         """What has come, as a complete answer."""

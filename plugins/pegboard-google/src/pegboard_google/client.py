@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pegboard import Exporter, ModelError, ModelRequest
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard_clients.client import (
-    ProviderModel,
-    check_alone,
-    environment_key,
-    http_error,
-    is_lost,
-    no_key,
-    secrets_in,
-    usable_key,
-    with_cause,
-)
+from pegboard_clients.client import ProviderModel, check_alone
+from pegboard_clients.errors import environment_key, http_error, is_lost, no_key, secrets_in, usable_key, with_cause
 from pegboard_clients.wire import as_object, text_in
 from pegboard_google._gemini import DEFAULT_LIMITS, MALFORMED, error_of
 from pegboard_google._gemini_answers import first_candidate, parts_of

@@ -13,17 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pegboard import Exporter, ModelError
 from pegboard.typing import JsonObject
-from pegboard_clients.client import (
-    Clients,
-    ProviderModel,
-    check_alone,
-    environment_key,
-    http_error,
-    is_lost,
-    secrets_in,
-    usable_key,
-    with_cause,
-)
+from pegboard_clients.client import Clients, ProviderModel, check_alone
+from pegboard_clients.errors import environment_key, http_error, is_lost, secrets_in, usable_key, with_cause
 from pegboard_clients.wire import as_object, text_in
 from pegboard_ollama.ollama import exporter as shared
 

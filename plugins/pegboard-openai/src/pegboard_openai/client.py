@@ -11,18 +11,8 @@ from urllib.parse import urlsplit
 
 from pegboard import Exporter, ModelError
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard_clients.client import (
-    Clients,
-    SDKMethod,
-    SDKModel,
-    check_alone,
-    environment_key,
-    http_error,
-    no_key,
-    secrets_in,
-    unanswered,
-    usable_key,
-)
+from pegboard_clients.client import Clients, SDKMethod, SDKModel, check_alone
+from pegboard_clients.errors import environment_key, http_error, no_key, secrets_in, unanswered, usable_key
 from pegboard_clients.wire import as_object, object_in, text_in
 from pegboard_openai._openai import DIALECTS, NEVER, failure
 from pegboard_openai.openai_chat import OpenAIChat, exporter

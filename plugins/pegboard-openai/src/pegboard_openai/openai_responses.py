@@ -50,7 +50,8 @@ from pegboard_openai._openai import (
     render_parts,
     write_citations,
 )
-from pegboard_openai._openai_responses import CLIENT_CALLS, OF_ITEM, ResponsesAnswers, ResponsesReader, ToolOfType
+from pegboard_openai._openai_responses import CLIENT_CALLS, OF_ITEM, ResponsesAnswers, ToolOfType
+from pegboard_openai._openai_responses_stream import ResponsesReader
 
 
 @frozen

@@ -164,7 +164,7 @@ class ServiceBackend:
 
     def _refusal(self, answer: Answer) -> tuple[ToolError, SearchError]:
         """The errors of an answer that isn't a success, for the model and the operator."""
-        from pegboard_clients.client import retry_after
+        from pegboard_clients.errors import retry_after
 
         status, title = answer.status, self.service.title
         again = answer.is_retryable

@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 
 from pegboard import ToolContext, ToolError
 from pegboard.threads import run_in_thread
-from pegboard_clients.client import retry_after
+from pegboard_clients.errors import retry_after
 from pegboard_web.addresses import parse_url
 from pegboard_web.cache import PageCache
 from pegboard_web.foreign import mark_foreign, short
