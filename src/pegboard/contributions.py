@@ -186,7 +186,8 @@ class Contributions:
         for load in self.unloaded("check_tools"):
             load()
         links = self.catalogue.callbacks("check_tools")
-        return bool(self.catalogue.required_check) or any(is_due(each.function, self.config) for each in links)
+        are_due = [is_due(each.function, self.config) for each in links]  # each one learns of the configuration
+        return bool(self.catalogue.required_check) or any(are_due)
 
     def remove(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
         """Removes exactly these tools and toolsets."""

@@ -15,13 +15,25 @@ from pegboard import (
     Tool,
     ToolRegistry,
     ToolsetFunction,
+    load,
     load_config,
     register_plugin,
     tool,
     tool_of,
 )
 from pegboard.config import trust
-from pegboard_lock import CodeDigests, Comparison, Lock, LockPlugin, Present, lock_of, read_lock, write_lock
+from pegboard_lock import (
+    CodeDigests,
+    Comparison,
+    Lock,
+    LockPlugin,
+    Present,
+    accept_toolset,
+    lock_of,
+    pins_of,
+    read_lock,
+    write_lock,
+)
 
 
 @tool(read_only=True)
@@ -154,7 +166,7 @@ async def _entered(registry) -> Counter[str]:
 
     def note(frame, event, _):
         if event == "call" and frame.f_globals.get("__name__", "").startswith("pegboard"):
-            entered[frame.f_code.co_qualname.removesuffix(".<locals>.<genexpr>")] += 1
+            entered[frame.f_code.co_qualname.partition(".<locals>.<")[0]] += 1
 
     sys.setprofile(note)
     try:
@@ -170,7 +182,7 @@ async def test_without_a_lock_a_call_only_looks_whether_there_is_one(made, tmp_p
     more = await _entered(registry) - await _entered(plain)
     asked = {"ToolRegistry._is_checked", "ToolRegistry._load", "Contributions.unloaded"}
     asked |= {"Contributions.is_checked", "Catalogue.callbacks", "is_due"}
-    assert {*more} == asked | {"LockPlugin._applies", "LockPlugin._read_settings"}
+    assert {*more} == asked | {"LockPlugin._applies", "LockPlugin._read_settings", "let_pin"}
     assert not registry.may_ask(SIZE)
     write_lock(tmp_path / "pegboard.lock", lock_of(Comparison(Lock(), tmp_path), Present([NAME])), whole=True)
     assert (await registry.call("size", {"path": "abc"})).kind == "not_offered"
@@ -185,6 +197,22 @@ async def test_without_a_usable_lock_that_is_required_nothing_is_offered(made, t
     assert resolved.names == ()
     assert "no tool is offered, as [lock] required = true: plugin 'lock' couldn't check" in resolved.problems[0].cause
     assert (await registry.call("size", {"path": "a"})).kind == "not_offered"
+
+
+@pytest.mark.slow  # it looks for all installed plugins
+async def test_a_plugin_that_fails_to_load_holds_all_tools_back_and_its_lock_accepts_nothing(
+    made, tmp_path, monkeypatch
+):
+    made(SIZE)
+    config = Config(lock={"file": str(tmp_path / "pegboard.lock"), "required": True}, enable=("lock",))
+    accept_toolset(config, "web", None, [])
+    monkeypatch.setitem(sys.modules, "pegboard_lock.plugin", None)
+    registry = load(config=config)
+    registry.register(SIZE)
+    resolved = await registry.resolve()
+    assert resolved.names == ()
+    assert "plugin 'lock' is quarantined" in resolved.problems[0].cause
+    assert pins_of(config, "web", None) is None
 
 
 async def test_a_damaged_lock_that_isnt_required_is_a_problem(made, tmp_path):
@@ -286,6 +314,9 @@ async def test_a_toolset_whose_server_is_another_is_held_back(made, tmp_path):
     assert resolved.names == ()
     assert "toolset 'web' comes from another server" in resolved.problems[0].cause
     assert "'registry lock web --live'" in resolved.problems[0].cause
+    server.tools = lambda _: []
+    (problem,) = (await registry.resolve()).problems
+    assert "toolset 'web' comes from another server" in problem.cause
 
 
 async def test_a_tool_of_a_toolset_that_changes_between_two_requests_is_held_back_in_the_second(made, tmp_path):

@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
-from pegboard import Config, Limits, ModelRequest, Permissions, ToolRegistry, ToolSpec
+from pegboard import Config, Limits, ModelRequest, Permissions, ToolRegistry, ToolSpec, register_plugin
 from pegboard.cli.main import main
 from pegboard.testing import discover
 from pegboard.tools import EMPTY_CONTEXT
-from pegboard_lock import Lock, read_lock, write_lock
+from pegboard_lock import Lock, LockPlugin, read_lock, write_lock
 from pegboard_mcp.definitions import Accepted
 from pegboard_mcp.locked import write_to_lock
 from pegboard_mcp.settings import read_server
@@ -28,7 +29,7 @@ class Machine:
 
     def __init__(self, folder: Path, **settings: object) -> None:
         self.lock, self.more, self.accepted = folder / "pegboard.lock", folder / "more.json", folder / "accepted.json"
-        self.config = Config(lock={"file": str(self.lock)})
+        self.config = Config(lock={"file": str(self.lock), **dict.fromkeys(("added", "reach", "wording"), "warn")})
         args = ["-I", SERVER, "more", str(self.more)]
         self.settings = read_server("real", {"command": sys.executable, "args": args, **settings})
 
@@ -41,6 +42,8 @@ class Machine:
         """A registry with the server's tools, and the toolset."""
         toolset = McpToolset("real", self.settings, Accepted(str(self.accepted)), self.config)
         async with ToolRegistry(permissions=Permissions(mode="bypass"), limits=Limits(toolset_timeout=300)) as made:
+            made.contributions.config = self.config
+            register_plugin(made, LockPlugin, "lock")
             made.register(toolset)
             yield made, toolset
 
@@ -64,6 +67,19 @@ async def test_exactly_the_locked_definitions_are_accepted_on_a_first_list(tmp_p
         assert resolved.names == ("real__echo", "real__env")
         assert "'evil' is held back" in str(resolved.problems)
     assert "evil" not in made.accepted.read_text()
+
+
+async def test_nothing_is_accepted_of_another_server_of_its_name_with_the_same_tools(tmp_path):
+    made = Machine(tmp_path, accept="always")
+    write_lock(made.lock, Lock(), whole=True)
+    await made.lock_all()
+    made.accepted.unlink()
+    made.settings = evolve(made.settings, args=(*made.settings.args, "other"))
+    async with made.registry() as (registry, _):
+        resolved = await registry.resolve()
+        assert resolved.names == ()
+        assert "'echo' is held back" in str(resolved.problems)
+        assert "comes from another server" in str(resolved.problems)
 
 
 async def test_instructions_arent_in_a_lock_and_are_held_back_until_they_are_accepted(tmp_path):

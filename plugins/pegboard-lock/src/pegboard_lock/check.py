@@ -104,13 +104,11 @@ class Comparison:
 
     def entry_of_toolset(self, name: str, identity: Any) -> JsonObject:
         """The entry of a toolset in a lock: the digests of where its tools come from, and of their code, if any."""
-        given = relative_paths(identity, self.base)
-        if not (is_object(identity) and "code" in identity):
-            return {"identity": None if given is None else digest_of(given)}
-        rest = {key: value for key, value in given.items() if key != "code"}
-        places = identity["code"] if is_array(identity["code"]) else []
-        code = self.codes.of_toolset(name, [each for each in places if isinstance(each, str)])
-        return {"identity": digest_of(rest) if rest else None, "code": code}
+        entry: JsonObject = {"identity": identity_digest(identity, self.base)}
+        if is_object(identity) and "code" in identity:
+            places = identity["code"] if is_array(identity["code"]) else []
+            entry["code"] = self.codes.of_toolset(name, [each for each in places if isinstance(each, str)])
+        return entry
 
     def of_toolsets(self, identities: Mapping[str, Any]) -> dict[str, list[Drift]]:
         """The drifts of toolsets that come from elsewhere, or whose code has changed, by name."""
@@ -161,6 +159,14 @@ class Comparison:
         drifts = [drift for _, _, own in known for drift in own]
         drifts += [drift for table in (of_code, of_toolsets) for own in table.values() for drift in own]
         return by_gravity([*drifts, *self.removals(present)])
+
+
+def identity_digest(identity: Any, base: Path) -> str | None:
+    """The digest of where a toolset's tools come from; `None` if that isn't known. Paths count from `base` on."""
+    given = relative_paths(identity, base)
+    if is_object(given) and "code" in given:
+        given = {key: value for key, value in given.items() if key != "code"} or None
+    return None if given is None else digest_of(given)
 
 
 def relative_paths(value: Any, base: Path) -> Any:

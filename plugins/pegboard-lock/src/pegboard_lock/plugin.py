@@ -19,6 +19,7 @@ from pegboard_lock.check import MOST_PROBLEMS_SHOWN, Comparison, Present
 from pegboard_lock.code import FILE
 from pegboard_lock.drift import Drift
 from pegboard_lock.lock_file import LockError, is_binding, read_lock, stamp_of
+from pegboard_lock.servers import let_pin
 from pegboard_lock.settings import Action, LockSettings, base_of, places_of, read_settings
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class LockPlugin:
 
     def _applies(self, config: Config | None) -> bool:
         """Whether a lock is there, or required."""
+        let_pin(config)
         settings, places = self._read_settings(config)
         return settings.required or any(map(os.path.exists, places))
 
@@ -221,9 +223,10 @@ def _other_problems(
     *,
     has_drift: bool,
 ) -> Iterator[Problem]:
-    """The problems of what several tools share and is only reported, and of tools that are gone."""
+    """The problems of what is shared and only reported, or of a toolset without tools; and of tools that are gone."""
     drifts = [each for table in shared for own in table.values() for each in own]
-    warned = [each for each in drifts if settings.action(each.kind) == "warn"]
+    used = {tool.origin.toolset for tool in resolved.tools} if drifts else ()
+    warned = [each for each in drifts if settings.action(each.kind) == "warn" or each.toolset not in (None, *used)]
     yield from (Problem(f"{each}", subject="lock") for each in warned)
     if has_drift or warned or len(resolved.tools) < len(comparison.lock.tools):
         for each in (

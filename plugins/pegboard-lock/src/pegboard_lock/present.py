@@ -67,6 +67,7 @@ class _Source:
 def find_live(session: Session, *, whole: bool = True) -> Found:
     """The tools of now, after querying every toolset; `whole`: also those that toolsets hold back themselves."""
     registry = session.registry
+    registry.contributions.is_checked()  # so that servers know that a lock is in effect
 
     async def resolve() -> ResolvedTools:
         for load in registry.contributions.unloaded("register_toolsets", "register_transforms"):

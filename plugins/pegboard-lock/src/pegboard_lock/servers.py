@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from attrs import evolve
 
@@ -12,19 +13,29 @@ from pegboard import Config, Tool
 from pegboard.config import trust_file
 from pegboard.errors import PegboardError
 from pegboard.text import visible
-from pegboard_lock.check import Comparison
+from pegboard_lock.check import Comparison, identity_digest
 from pegboard_lock.lock_file import Lock, LockError, entry_of, is_binding, read_lock, stamp_of, write_lock
 from pegboard_lock.settings import base_of, lock_path, read_settings
 
 _read: Final[dict[Path, tuple[object, Lock | None]]] = {}  # by file: its stamp, and the lock if it binds
 _MOST_READ: Final = 16
+_checked: Final[WeakValueDictionary[int, Config]] = WeakValueDictionary()
 
 
-def pins_of(config: Config, toolset: str) -> Mapping[str, str] | None:
+def let_pin(config: Config | None) -> None:
+    """Lets the lock in effect accept tools of servers: what a registry with this configuration offers is checked."""
+    if config is not None:
+        _checked[id(config)] = config
+
+
+def pins_of(config: Config, toolset: str, identity: Any) -> Mapping[str, str] | None:
     """The digests of the definitions of a toolset's tools in the lock in effect, by name.
 
-    `None` if there is no lock, it can't be used, isn't trusted, or doesn't name the toolset.
+    `None` if there is no lock, it can't be used, isn't trusted, doesn't name the toolset, or no registry with this
+    configuration checks its tools by it. Empty if the lock has this name for a toolset of another identity.
     """
+    if _checked.get(id(config)) is not config:
+        return None
     try:
         file = lock_path(config, read_settings(config))
     except PegboardError:
@@ -35,7 +46,11 @@ def pins_of(config: Config, toolset: str) -> Mapping[str, str] | None:
             _read.clear()
         _read[file] = stamp, _binding_lock(file)
     lock = _read[file][1]
-    return None if lock is None else lock.pins(toolset)
+    pins = None if lock is None else lock.pins(toolset)
+    if lock is None or pins is None:
+        return None
+    is_same = lock.toolsets[toolset].get("identity") == identity_digest(identity, base_of(config, file))
+    return pins if is_same else {}
 
 
 def accept_toolset(config: Config, toolset: str, identity: Any, tools: Sequence[Tool]) -> Path | None:

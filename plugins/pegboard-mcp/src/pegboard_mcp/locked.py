@@ -16,13 +16,13 @@ from pegboard.toolsets import identity_of
 _ORIGIN: Final = Origin("mcp", "pegboard-mcp")
 
 
-def pins_in_lock(config: Config, server: str) -> Mapping[str, str] | None:
-    """The digests of a server's locked tools by name; `None` if no trusted lock names the server."""
+def pins_in_lock(config: Config, toolset: Toolset) -> Mapping[str, str] | None:
+    """The digests of a server's locked tools by name; `None` if no trusted lock that is in effect names the server."""
     if find_spec("pegboard_lock") is None:
         return None
     from pegboard_lock import pins_of
 
-    return pins_of(config, server)
+    return pins_of(config, toolset.name, identity_of(toolset))
 
 
 def digest_in_lock(tool: Tool) -> str:

@@ -123,7 +123,7 @@ class McpToolset(ToolsetBase):
         """The accepted tools; the server is only asked if there is no accepted list."""
         del context
         if self._config is not None:
-            await self._follow(await run_in_thread(pins_in_lock, self._config, self.name))
+            await self._follow(await run_in_thread(pins_in_lock, self._config, self))
         if self._known is None and self.settings.accept == "first" and self._pins is None:
             await self._read()
             if self._accepted is not None and self._known is None:
