@@ -13,7 +13,7 @@ import pytest
 
 import pegboard_files
 from pegboard import Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolRegistry, run_turn
-from pegboard.config import trust
+from pegboard.config import distrust, trust
 from pegboard.testing import ScriptedModel
 from pegboard_files.checks import MOST_FINDINGS, MOST_TEXT, Checks
 from pegboard_files.edit_tools import EditTools
@@ -270,10 +270,56 @@ def test_a_file_of_the_project_is_run_or_read_only_if_it_is_trusted(top, caller,
         (top / "a").unlink()
 
 
-def test_an_interpreter_that_would_run_the_changed_file_is_refused(caller):
-    for words in (["{path}"], ["sh", "{path}"], ["sh", "-c", "cat {path}"], ["python3", "{path}"]):
-        with pytest.raises(ValueError, match=r"plugins\.files\.checks\.'\*'"):
-            caller({"*": words})
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("{path}", "sh {path}", "env sh {path}", "env -i A=b sh {path}", "timeout 5 sh {path}", "busybox sh {path}"),
+        *("sh -c 'cat {path}'", "bash -c {path}", "xargs sh {path}", "bash --rcfile /x {path} -i", "sh -s {path}"),
+        *("python3 {path}", "python -u {path}", "python -W ignore {path}", "python -m runpy {path}"),
+        *("python -Impdb {path}", "python -m {path}", "node --x {path}", "node -r x {path}", "node --import /x {path}"),
+        *("deno run {path}", "deno test {path}", "bun run {path}", "bun {path}", "perl -w {path}", "make -f {path}"),
+        *("uv run python {path}", "find . -exec sh {path} ;", "awk -f {path}", "pwsh -File {path}", "php -f {path}"),
+    ],
+)
+def test_an_interpreter_that_would_run_the_changed_file_is_refused(command):
+    with pytest.raises(ValueError, match=r"plugins\.files\.checks\.'\*': "):
+        Checks.of({"*": shlex.split(command)}, 1.0)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("ruff check {path}", "shellcheck -s bash {path}", "env A=b ruff check {path}", "timeout 5 ruff check {path}"),
+        *("bash -n {path}", "node --check {path}", "php -l {path}", "deno lint {path}", "sh /x/lint.sh {path}"),
+        *(
+            "python -m ruff check {path}",
+            "python -Im mypy {path}",
+            "python -c 'import sys' {path}",
+            "perl -ne 1 {path}",
+        ),
+        *("sed -n 3p {path}", "awk -f /x/a.awk {path}", "sed -f/x/a.sed {path}"),
+    ],
+)
+def test_an_interpreter_may_run_what_the_command_names(command):
+    assert len(Checks.of({"*": shlex.split(command)}, 1.0).checks) == 1
+
+
+@pytest.mark.parametrize("place", ["bin", "link"])
+def test_a_program_on_path_in_the_project_runs_only_if_it_is_trusted(top, write, caller, monkeypatch, place):
+    """Also one that a link in another folder leads to."""
+    write({"pegboard.toml": "", "bin/lint": "#!/bin/sh\necho linted\n"})
+    (top / "bin/lint").chmod(0o755)
+    (top.parent / "link").mkdir()
+    (top.parent / "link/lint").symlink_to(top / "bin/lint")
+    folder = top / "bin" if place == "bin" else top.parent / "link"
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    for words in (["lint", "{path}"], ["env", "lint", "{path}"]):
+        call = caller({"a": words})
+        assert "the user hasn't allowed it" in call("write_file", path="a", content="").text
+        trust(folder / "lint")
+        assert call("write_file", path="a", content="").text.endswith("exit code 0]\nlinted")
+        (top / "a").unlink()
+        distrust(folder / "lint")
 
 
 def test_a_name_never_becomes_an_option_that_runs_a_program(caller):

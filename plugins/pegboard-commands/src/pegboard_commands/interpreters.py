@@ -47,7 +47,7 @@ _TEXT_OF_OTHERS: Final = re.compile(
 """An option whose value is code."""
 
 _TEXT_GLUED: Final = re.compile(rf"[-+][A-Za-z]*[ceEprBR][^-]*{HOLE}|--[\w-]+=.*{HOLE}", re.DOTALL)
-_MODULE: Final = re.compile(r"-[bBdEiIOPqsSuvx]*m.*")
+_MODULE: Final = re.compile(r"-[bBdEiIOPqsSuvx]*m(.*)")
 _VALUE: Final = re.compile(r"[^./]*")
 """A word that may be an option's value instead of a script."""
 
@@ -66,12 +66,14 @@ class Interpreter:
         name: Its name.
         texts: The words that it evaluates.
         script: The script that it runs, or `None`.
+        module: The module that Python runs, or `None`.
         reads: Whether it evaluates its standard input.
     """
 
     name: str
     texts: list[str] = field(factory=list[str])
     script: str | None = None
+    module: str | None = None
     reads: bool = False
 
 
@@ -124,9 +126,9 @@ def _read(name: str, arguments: Sequence[str]) -> Interpreter:
     texts: list[str] = []
     follows, before = name in _TEXT_FIRST, ""
     option = _TEXT_OF_SHELL if name in SHELLS else _TEXT_OF_OTHERS
-    for word in arguments:
-        if name in PYTHONS and _MODULE.fullmatch(word):
-            return Interpreter(name, texts)
+    for word, after in zip(arguments, [*arguments, ""][1:], strict=True):
+        if name in PYTHONS and (named := _MODULE.fullmatch(word)):
+            return Interpreter(name, texts, module=named[1] or after)
         if name in _TEXT_FIRST and word in ("-f", "--file"):
             follows = False
         elif name in _TEXT_FIRST and word.startswith(("-f", "--file=")):

@@ -5,7 +5,9 @@ A check never fails the change, which has been made: what goes wrong with it is 
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -33,6 +35,12 @@ MOST_TEXT: Final = 20_000
 """Characters of all output of one call's checks, and of the diffs of what they changed."""
 
 _MOST_COMMAND: Final = 300
+
+_SYNTAX_CHECKS: Final = {"sh -n", "bash -n", "zsh -n", "node --check", "php -l", "deno check", "deno fmt", "deno lint"}
+"""Interpreters that only examine a file, by their first word."""
+
+_RUN_A_FILE: Final = {"runpy", "pdb", "cProfile", "profile", "trace"}
+"""Modules of Python that run a file."""
 
 _PLACE: Final = "plugins.files.checks"
 _SPARED: Final = 3.0  # seconds of the call that remain for ending a program, and for the diffs
@@ -191,13 +199,35 @@ def _argument(path: str) -> str:
     return path if path[0].isalnum() or path[0] in "._" else f"./{path}"
 
 
+def _programs(words: Sequence[str], folder: str) -> list[str]:
+    """The programs on `PATH` that words name, also for a program that runs another: those of a project need trust."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(os.path.join(folder, each) for each in folders)  # noqa: PTH118  texts
+    return [found for word in words if "/" not in word and (found := shutil.which(word, path=path))]
+
+
 def _check_examines(command: ToolSettings) -> None:
-    """Raises `ValueError` for an interpreter that would run the changed file itself."""
+    """Raises `ValueError` for an interpreter unless the command says what else than the changed file it runs."""
     from pegboard_commands.interpreters import HOLE, interpreters
 
-    for each in interpreters(command.with_holes):
-        if HOLE in (each.script or ""):
-            raise ValueError(f"command: {each.name} would run the changed file; name a program that only examines it")
+    words = command.with_holes
+    if " ".join(words[:2]) in _SYNTAX_CHECKS:
+        return
+    before = dict(zip(words[1:], words, strict=False))
+    for each in interpreters(words):
+        if each.script is not None:  # unless an option takes it: node --import /x.mjs
+            is_fixed = each.script.startswith(("/", "~/")) and HOLE not in each.script
+            option = before.get(each.script, "")
+            is_fixed = is_fixed and (option == "-f" or not option.startswith("-"))
+        elif each.module is not None:
+            is_fixed = each.module not in _RUN_A_FILE and HOLE not in each.module
+        else:
+            is_fixed = bool(each.texts) and not (each.name in {"node", "nodejs"} and "-r" in words)  # -r MODULE
+        if not is_fixed:
+            raise ValueError(
+                f"command: {each.name} would run the changed file; name a program that only examines it, or what "
+                f"{each.name} runs: the absolute path of a script, -m MODULE, or -c TEXT"
+            )
 
 
 @define(eq=False)
@@ -276,7 +306,9 @@ class _Checking:
         from pegboard_commands.command_tools import PLAIN_OUTPUT
         from pegboard_commands.program import result_of, start_program, trace_variables
 
-        evolve(command, cwd=folder).check_runs(command.with_holes)  # names without a path are files of the root, too
+        own = evolve(command, cwd=folder)  # names without a path are files of the root, too
+        own.check_runs(command.with_holes)
+        own.check_files(_programs(words, folder))
         environment = command.environment(command.with_holes, **PLAIN_OUTPUT, **trace_variables(self.call))
         seconds = max(round(self.last - time.monotonic(), 1), _LEAST_SECONDS)
         program = start_program(words, seconds=seconds, cwd=folder, env=environment)
