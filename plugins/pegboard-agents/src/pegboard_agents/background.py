@@ -13,7 +13,17 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
-from pegboard import Confirmation, Message, ToolContext, ToolError, ToolRegistry, ToolResult, Turn, TurnOutcome
+from pegboard import (
+    Confirmation,
+    Message,
+    ReadonlyContext,
+    ToolContext,
+    ToolError,
+    ToolRegistry,
+    ToolResult,
+    Turn,
+    TurnOutcome,
+)
 from pegboard.errors import FatalToolError, PegboardError
 from pegboard.schema.converter import JsonRecord
 from pegboard_agents.agent import SECONDS, Agent, AgentEvent, AgentResult, AgentRun, AnyAgent, Suspension
@@ -25,6 +35,7 @@ GRACE_SECONDS: Final = 5.0
 
 Status: TypeAlias = Literal["working", "waiting", "ended"]
 Owner: TypeAlias = tuple[str | None, str | None]
+Root: TypeAlias = tuple[str | None, str | None, str | None]
 
 
 @frozen
@@ -67,8 +78,10 @@ class BackgroundAgent:
         seconds: How long it may work at a time.
         status: Whether it works, waits for a person, or has ended.
         turn: The id of its caller's turn, with which it ends unless it is kept; `None`: no turn.
+        within: The context of that turn, or of one around it: two turns may have one id.
         is_left: Whether that turn was suspended or handed over, and its session may abandon it.
-        top: The user and the session at the top, or the turn if there is no session.
+        root: The user, the session and the turn at the top.
+        end_below: Ends the agents that it has started, when it ends or begins anew.
         messages: Its conversation.
         answer: Its last answer, or why there is none.
         failed: Whether that is an error.
@@ -88,8 +101,10 @@ class BackgroundAgent:
     seconds: float = SECONDS
     status: Status = "ended"
     turn: str | None = None
+    within: ReadonlyContext | None = None
     is_left: bool = False
-    top: Owner = (None, None)
+    root: Root = (None, None, None)
+    end_below: Callable[[BackgroundAgent], None] = lambda _agent: None
     messages: tuple[Message, ...] = ()
     answer: str = ""
     failed: bool = False
@@ -107,6 +122,11 @@ class BackgroundAgent:
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
     _stopped: str | None = field(default=None, init=False)  # why it is being ended, or `None`
     _interrupted: bool = field(default=False, init=False)
+
+    @property
+    def place(self) -> Owner:
+        """The user and the session of the agents that it starts."""
+        return self.owner[0], self.session
 
     # As data -------------------------------------------------------------------------------------------------------
 
@@ -144,12 +164,11 @@ class BackgroundAgent:
     def start(
         self,
         context: ToolContext,
-        request: str | None = None,
         *,
         stored: Mapping[str, Any] | None = None,
         answer: Confirmation | None = None,
     ) -> None:
-        """Starts it for a call, beside it: with a request, what is in its inbox, or an answer to what it waits for.
+        """Starts it for a call, beside it: with what is in its inbox, or with an answer to what it waits for.
 
         Raises:
             ToolError: There can't be background work here.
@@ -169,7 +188,7 @@ class BackgroundAgent:
             agent=self.agent,
             call=call,
             context=context_for(self.agent, context.request, self.session, context.request.state),
-            request=request,
+            request=None,
             inherited=inherited,
             emit=self._emit,
             history=self.messages,
@@ -186,7 +205,7 @@ class BackgroundAgent:
         if context.provides(ToolRegistry):
             self._forget = partial(context.service(ToolRegistry).operations.forget, operation)
         self.turn, self.listener, self._ask_until = context.invocation, context.listener, ask_until
-        self.status, self.waits, self.is_left = "working", None, False
+        self.status, self.waits = "working", None
         self._task, self._loop, self._stopped, self._interrupted = None, None, None, False
         if stored is None:
             self.answer = ""
@@ -276,6 +295,8 @@ class BackgroundAgent:
         self.status, self.listener, self._task, self._turn = status, None, None, None
         changed, self.changed = self.changed, Future()
         changed.set_result(None)
+        if status == "ended":
+            self.end_below(self)
 
     # Messages ------------------------------------------------------------------------------------------------------
 
@@ -288,6 +309,7 @@ class BackgroundAgent:
 
     def _next(self, run: AgentRun) -> AgentRun:
         """A run with what is in the inbox."""
+        self.end_below(self)
         messages = tuple(self._take_inbox())
         self._taken = []
         if isinstance(self.agent, Agent):
@@ -303,7 +325,7 @@ class BackgroundAgent:
         inside.set(depth)
         due = loop.time() + self.seconds
         try:
-            if run.request is None and run.stored is None:
+            if run.stored is None:
                 run = self._next(run)
             while True:
                 self._turn = None

@@ -291,6 +291,11 @@ _PERMISSION: Final = "rules_of_caller"
 """The permission that an agent's call asks for if only its caller's rules ask."""
 
 
+def calling_registries() -> tuple[ToolRegistry, ...]:
+    """The registries of the callers of the current agent, if it has its own; the outermost first."""
+    return _binding.get().callers
+
+
 def _bind(own: ToolRegistry, context: ToolContext, given: Permissions | None) -> dict[str, Any]:
     """Binds an agent's calls in its own registry by its caller's rules and callbacks; returns options of its turn.
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from typing import Any, Final
 from uuid import uuid4
-from weakref import WeakSet
 
 from attrs import define, field
 
-from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, ToolRegistry, ToolResult, TurnOutcome
+from pegboard import Tool, ToolContext, ToolError, ToolRegistry, ToolResult
 from pegboard.errors import log_failure
 from pegboard.json import is_object
 from pegboard_agents.agent import DEPTH, SECONDS, AnyAgent, check_agents
 from pegboard_agents.agent_call import check_depth
-from pegboard_agents.background import GRACE_SECONDS, BackgroundAgent, Owner, StoredAgent
-from pegboard_agents.handover import may_return
+from pegboard_agents.background import GRACE_SECONDS, BackgroundAgent, StoredAgent
+from pegboard_agents.crew import STORED, Crew, is_owner
 from pegboard_agents.run import inside, new_session
 
 MOST_AGENTS: Final = 6
@@ -27,9 +27,6 @@ MOST_REMEMBERED: Final = 200  # agents that have ended, in this process
 MOST_WAITING: Final = 1_000  # agents that wait for a person, in this process
 MOST_STORED: Final = 20  # agents in the state of one session
 LONGEST_WAIT: Final = 3_600
-STORED: Final = "agents:id:"
-"""Prefix of the keys of a session's state that have its agents, by id."""
-
 _ID: Final = {"type": "string", "description": "Id of the agent, as spawn_agent returned it."}
 
 
@@ -74,7 +71,6 @@ class _Background:
     depth: int
     seconds: float
     _known: dict[str, BackgroundAgent] = field(factory=dict[str, BackgroundAgent], init=False)
-    _watched: WeakSet[ToolRegistry] = field(factory=WeakSet[ToolRegistry], init=False)
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools."""
@@ -136,8 +132,7 @@ class _Background:
         check_depth(agent.name, inside.get(), self.depth)
         id_, session = f"{agent.name}-{uuid4().hex[:12]}", new_session(agent, context.session)
         record = self._new(context, id_, agent, session)
-        self._begin(context, record)
-        record.start(context, arguments["request"])
+        self._start(context, record, partial(record.send, context, arguments["request"]))
         self._known[record.id] = record
         self._store(context, record)
         text = f"{record.id} is working. Its id is {record.id}. Call wait_agents with this id to get its answer."
@@ -149,9 +144,11 @@ class _Background:
         status, interrupt = record.status, arguments.get("interrupt", False)
         if status == "ended" or interrupt:
             check_depth(record.agent.name, inside.get(), self.depth)
-        if status == "ended":
-            self._begin(context, record)
-        record.send(context, arguments["message"], interrupt=interrupt)
+        send = partial(record.send, context, arguments["message"], interrupt=interrupt)
+        if status == "ended" or (status == "waiting" and interrupt):
+            self._start(context, record, send)
+        else:
+            send()
         self._store(context, record)
         if status == "waiting" and not interrupt:
             return _result(f"{record.report}\nIt reads your message after the answer.", [record])
@@ -189,7 +186,8 @@ class _Background:
     async def close_agent(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Ends an agent."""
         record = self._find(context, arguments["id"])
-        ending = [each for each in (record, *self._agents_below(record)) if each.status != "ended"]
+        below = Crew.of(context).below(record) if context.provides(ToolRegistry) else ()
+        ending = [each for each in (record, *below) if each.status != "ended"]
         for each in ending:
             each.stop("close_agent was called")
         with context.unlocked():
@@ -197,12 +195,6 @@ class _Background:
         record.take_report()
         self._store(context, record)
         return _result(record.report, [record])
-
-    def _agents_below(self, record: BackgroundAgent) -> list[BackgroundAgent]:
-        """The agents that an agent, its members or the agents that it called have started: in sessions below its."""
-        below = f"{record.session}/"
-        known = [each for each in list(self._known.values()) if each.owner[0] == record.owner[0]]
-        return [each for each in known if each.session.startswith(below)]
 
     # Questions to the user -----------------------------------------------------------------------------------------
 
@@ -226,70 +218,34 @@ class _Background:
         record = self._find(context, str(stored.get("asks")))
         if (waits := record.waits) is None or waits.key != stored.get("key"):
             return [f"The answer of the user wasn't used: {record.id} doesn't wait for it any more."]
-        self._begin(context, record)
-        record.start(context, stored=waits.stored, answer=answer)
+        self._start(context, record, partial(record.start, context, stored=waits.stored, answer=answer))
         return []
 
     # What is known -------------------------------------------------------------------------------------------------
 
     def _new(self, context: ToolContext, id_: str, agent: AnyAgent, session: str) -> BackgroundAgent:
-        owner, top = (context.user, context.session), _top_of(context)
-        return BackgroundAgent(id_, agent, owner, session, keep=self.keep, seconds=self.seconds, top=top)
+        owner = context.user, context.session
+        return BackgroundAgent(id_, agent, owner, session, keep=self.keep, seconds=self.seconds)
 
-    def _begin(self, context: ToolContext, record: BackgroundAgent) -> None:
-        """Checks that an agent may start, and sees to it that it ends with its caller's turn.
+    def _start(self, context: ToolContext, record: BackgroundAgent, start: Callable[[], None]) -> None:
+        """Starts an agent, which ends with its caller's turn.
 
         Raises:
-            ToolError: Too many agents work.
+            ToolError: Too many agents work, or `start` raises it.
         """
-        known = list(self._known.values())
-        busy = [each.id for each in known if each.status != "ended" and each.top == record.top]
-        if len({*busy} - {record.id}) >= self.most:
+        crew = Crew.of(context) if context.provides(ToolRegistry) else Crew()
+        busy = [each for each in crew.beside(context) if each is not record]
+        if len(busy) >= self.most:
             text = f"{record.agent.name} was not run: {self.most} agents are working or waiting, which is the limit"
-            own = ", ".join(each.id for each in known if each.id in busy and _owns(context, each))
+            own = ", ".join(each.id for each in busy if is_owner(context, each))
             raise ToolError(f"{text} ({own or 'none of them is yours'}). Wait for one, or close one.")
-        registry = context.service(ToolRegistry) if context.provides(ToolRegistry) else None
-        if registry is not None and registry not in self._watched:
-            self._watched.add(registry)
-            registry.add_callback("before_turn", self._begin_turn)
-            registry.add_callback("report_turn", self._end_turn)
+        start()
+        crew.add(context, record)
         for status, most in (("ended", MOST_REMEMBERED), ("waiting", MOST_WAITING)):
-            idle = [each.id for each in known if each.status == status]
-            for id_ in idle[: max(len(idle) - most, 0)]:
-                self._known.pop(id_, None)
-
-    async def _begin_turn(self, context: ReadonlyContext) -> None:
-        """Ends the agents of a turn that the session hasn't continued: another turn begins."""
-        left = [each for each in list(self._known.values()) if each.is_left and each.turn != context.invocation]
-        mine = [each for each in left if _owns(context, each)]
-        for each in mine:
-            each.postpone()
-        await self._end(mine)
-
-    async def _end_turn(self, context: ReadonlyContext, outcome: TurnOutcome) -> None:
-        """Ends the agents of a turn that aren't kept, and nobody is asked by the others any more.
-
-        Unless the conversation is handed over: then the turn of the user continues, and another agent's may end it.
-        """
-        of_turn = [each for each in list(self._known.values()) if each.turn == context.invocation]
-        mine = [each for each in of_turn if each.owner == (context.user, context.session)]
-        is_top, ended = context.root is None, outcome.ended
-        continues = is_top and (ended == "transferred" or (ended == "escalated" and may_return.get()))
-        for each in mine:
-            each.is_left = continues or ended in ("suspended", "pending")
-            if not continues:
-                each.postpone()
-        ending = [each for each in mine if not each.is_left]
-        await self._end(ending)
-        for each in ending if not is_top else ():
-            each.take_report()  # no later turn would: an agent's session ends with its turn
-
-    async def _end(self, agents: Sequence[BackgroundAgent]) -> None:
-        """Ends those of these agents that aren't kept."""
-        ending = [each for each in agents if not each.keep and each.status != "ended"]
-        for each in ending:
-            each.stop("its caller's turn ended")
-        await asyncio.gather(*(each.wait_end(GRACE_SECONDS + 1) for each in ending))
+            idle = [each for each in list(self._known.values()) if each.status == status]
+            for each in idle[: max(len(idle) - most, 0)]:
+                self._known.pop(each.id, None)
+                each.stop("it was forgotten")
 
     def _find(self, context: ToolContext, id_: str) -> BackgroundAgent:
         """The agent of this id that the session has started.
@@ -298,10 +254,10 @@ class _Background:
             ToolError: There is none.
         """
         record = self._known.get(id_)
-        if record is None or not _owns(context, record):
+        if record is None or not is_owner(context, record):
             record = self._remember(context, id_, context.state.get(f"{STORED}{id_}"))
         if record is None:
-            own = [each.id for each in list(self._known.values()) if _owns(context, each)]
+            own = [each.id for each in list(self._known.values()) if is_owner(context, each)]
             there_are = f"There are {', '.join(own)}." if own else "Start one with spawn_agent."
             raise ToolError(f"There is no agent {id_!r:.80} here. {there_are}")
         self._known.pop(id_, None)
@@ -312,7 +268,7 @@ class _Background:
     def _remember(self, context: ToolContext, id_: str, *stored: Any) -> BackgroundAgent | None:
         """The agent that another process has stored last, unless this one has it; `None` if it can't be read."""
         if (known := self._known.get(id_)) is not None:
-            return known if _owns(context, known) else None
+            return known if is_owner(context, known) else None
         last = max(stored, key=_last_use)
         try:
             read = StoredAgent.from_json(last) if is_object(last) else None
@@ -344,19 +300,6 @@ def _last_use(stored: Any) -> float:
     """When a stored agent was used last."""
     used = stored.get("used") if is_object(stored) else None
     return used if isinstance(used, int | float) else 0.0
-
-
-def _top_of(context: ToolContext) -> Owner:
-    """The user and the session at the top, or the turn if there is no session."""
-    top = context.root or context.request
-    return top.user, top.invocation if top.session is None else top.session
-
-
-def _owns(context: ToolContext | ReadonlyContext, record: BackgroundAgent) -> bool:
-    """Whether an agent was started in this call's session; without one, in its turn, or as its state says."""
-    if record.owner != (context.user, context.session):
-        return False
-    return context.session is not None or record.turn == context.invocation or f"{STORED}{record.id}" in context.state
 
 
 async def _wait_for(
