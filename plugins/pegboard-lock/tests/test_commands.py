@@ -333,3 +333,54 @@ def test_what_is_held_back_isnt_exported_and_doctor_reports_it(run_whole, tmp_pa
     Path("pegboard.toml").write_text("[lock]\nrequired = true\n")
     main(["config", "trust"])
     assert json.loads(run(*export)[1])["tools"] == []
+
+
+FAILING = """
+from pathlib import Path
+
+from pegboard import ToolsetFunction, hookimpl, tool
+
+@tool
+def fetch(url: str) -> str:
+    "Fetch a page."
+    return url
+
+def fetches():
+    if Path("mode.txt").read_text() == "silent":
+        raise OSError("it doesn't answer")
+    return [fetch]
+
+@hookimpl
+def pegboard_register_toolsets(register):
+    mode = Path("mode.txt").read_text()
+    if mode == "broken":
+        raise RuntimeError("its settings are wrong")
+    if mode != "gone":
+        register(ToolsetFunction("web", fetches))
+"""
+
+
+@pytest.mark.slow  # likewise
+def test_a_toolset_that_is_gone_is_removed_and_one_that_doesnt_answer_cant_be_compared(
+    run_whole, tmp_path, monkeypatch
+):
+    run = partial(run_whole, functions=())
+    write(tmp_path / "site" / "failing_tools.py", FAILING)
+    install(tmp_path / "site", "pegboard-failing", "1.0", "[pegboard]\nfailing = failing_tools\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    mode = write(Path("mode.txt"), "well")
+    assert run("lock", "--live")[0] == 0
+    before = _lock()
+    for name in ("silent", "broken"):
+        mode.write_text(name)
+        code, out, err = run("verify", "--live")
+        assert (code, "removed" in out) == (3, False)
+        assert "toolset 'web': " in err
+        run("lock", "--live")
+        assert _lock() == before
+    mode.write_text("gone")
+    code, out, _ = run("verify", "--live")
+    assert (code, "removed" in out) == (0, True)
+    assert run("verify", "--live", "--fail-on", "removed")[0] == 1
+    assert run("lock", "--live")[0] == 0
+    assert (json.loads(_lock())["tools"], json.loads(_lock())["toolsets"]) == ({}, {})

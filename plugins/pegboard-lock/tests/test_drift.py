@@ -170,5 +170,7 @@ def test_tools_of_a_toolset_that_isnt_known_now_arent_missed():
     lock = lock_of(Comparison(Lock(), BASE), present)
     assert Comparison(lock, BASE).all_drifts(Present([])) == []
     assert [each.kind for each in Comparison(lock, BASE).all_drifts(Present([], {}, frozenset({"web"})))] == ["removed"]
+    assert Comparison(lock, BASE).all_drifts(Present([], silent=frozenset({"web"}))) == []
+    assert [each.kind for each in Comparison(lock, BASE).all_drifts(Present([], silent=frozenset()))] == ["removed"]
     again = lock_of(Comparison(lock, BASE), Present([]))
     assert again.to_text() == lock.to_text()

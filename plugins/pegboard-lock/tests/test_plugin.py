@@ -400,6 +400,23 @@ async def test_grants_may_be_bound_to_the_code(tmp_path):
     assert digests[0] != digests[1]
 
 
+async def test_grants_are_bound_to_the_code_of_a_toolset_too(made, tmp_path):
+    folder = tmp_path / "tools"
+
+    class Commands:
+        name, identity = "mine", {"code": [str(folder)]}
+
+        def tools(self, context):
+            return [SIZE]
+
+    digests = set[str]()
+    for text in ("1", "22", "1"):
+        write(folder / "size.sh", text)
+        resolved = await made(NAME, tools=(), toolsets=(Commands(),), added="warn", bind_grants=True).resolve()
+        digests.add(resolved.tools[0].digest)
+    assert len(digests) == 2
+
+
 def test_unchanged_tools_are_checked_without_comparing_any_again(made, monkeypatch):
     """The shape of its cost: one look at the file, one for each tool."""
     many = [SIZE.with_spec(name=f"t{n}") for n in range(200)]

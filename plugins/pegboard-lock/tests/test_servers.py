@@ -84,7 +84,7 @@ def test_tools_of_other_toolsets_stay_and_its_own_former_ones_go(config, tmp_pat
 
 def test_what_is_accepted_of_transformed_tools_is_what_their_toolset_lists(config, tmp_path):
     file, short = tmp_path / "pegboard.lock", FETCH.with_spec(name="get")
-    present = Present([short], {"web": None}, frozenset({"web"}), {"web": {"fetch": "sha256:1"}})
+    present = Present([short], {"web": None}, frozenset({"web"}), definitions={"web": {"fetch": "sha256:1"}})
     write_lock(file, lock_of(Comparison(Lock(), tmp_path), present), whole=True)
     assert pins_of(config, "web", None) == {"fetch": "sha256:1"}
     assert accept_toolset(config, "web", None, [FETCH]) == file

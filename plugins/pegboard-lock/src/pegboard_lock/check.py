@@ -30,14 +30,20 @@ class Present:
     Attributes:
         tools: The tools.
         identities: The toolsets' identities, as far as they are known, by the toolset's name.
-        toolsets: The names of the toolsets whose tools are all among `tools`; a locked tool of another isn't missing.
+        toolsets: The names of the toolsets whose tools are all among `tools`.
+        silent: The names of the others that are there; `None`: it isn't known which others are.
         definitions: Where tools are transformed: the digests of what toolsets list, by toolset and name.
     """
 
     tools: Sequence[Tool]
     identities: Mapping[str, Any] = field(factory=dict[str, Any])
     toolsets: frozenset[str] = frozenset()
+    silent: frozenset[str] | None = None
     definitions: Mapping[str, Mapping[str, str]] = field(factory=dict[str, Mapping[str, str]])
+
+    def knows(self, toolset: str) -> bool:
+        """Whether all tools of a toolset of this name are among those here; it has none if it is gone."""
+        return toolset in self.toolsets or (self.silent is not None and toolset not in self.silent)
 
 
 @define(eq=False)
@@ -97,10 +103,12 @@ class Comparison:
                 drifts.setdefault(name, []).append(Drift("version", None, text, name))
         return drifts
 
-    def code_text(self, name: str | None) -> str | None:
-        """The present digest of code, or those of its parts; `None` if it isn't known."""
-        code = None if name is None else self.codes.entry(name)["code"]
-        return code if code is None or isinstance(code, str) else " ".join(sorted(code.values()))
+    def code_text(self, name: str | None, toolset: str | None, identity: Any) -> str | None:
+        """The present digests of a tool's code and of its toolset's, or of their parts; `None` if none is known."""
+        codes = [] if name is None else [self.codes.entry(name)["code"]]
+        codes += [] if toolset is None else [self.entry_of_toolset(toolset, identity).get("code")]
+        texts = [each if isinstance(each, str) else " ".join(sorted(each.values())) for each in codes if each]
+        return " ".join(texts) or None
 
     def entry_of_toolset(self, name: str, identity: Any) -> JsonObject:
         """The entry of a toolset in a lock: the digests of where its tools come from, and of their code, if any."""
@@ -145,7 +153,7 @@ class Comparison:
         return {
             name: entry
             for name, entry in gone.items()
-            if (entry["toolset"] in present.toolsets if entry["toolset"] else entry["distribution"] not in absent)
+            if (present.knows(entry["toolset"]) if entry["toolset"] else entry["distribution"] not in absent)
         }
 
     def removals(self, present: Present) -> list[Drift]:

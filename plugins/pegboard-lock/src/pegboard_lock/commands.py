@@ -81,7 +81,7 @@ def lock_command(options: Options, names: tuple[str, ...], *, yes: bool) -> int:
             if names:
                 return _CANT_COMPARE
     comparison = Comparison(lock, base_of(session.config, file))
-    found = find_live(session) if options.live else find_known(session)
+    found = find_live(session, lock) if options.live else find_known(session, lock)
     for failure in found.failures:
         write_note(failure)
     new = _take_names(comparison, found, names) if names else lock_of(comparison, found.present)

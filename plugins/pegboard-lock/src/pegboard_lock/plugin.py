@@ -178,7 +178,8 @@ def _judge(verdict: _Verdict, resolved: ResolvedTools, comparison: Comparison, s
     held = verdict.held
     known = [*comparison.tools([each for each in resolved.tools if each.name not in held] if held else resolved.tools)]
     of_code = comparison.of_code({name for _, name, _ in known})
-    of_toolsets = comparison.of_toolsets({each.name: identity_of(each) for each in resolved.toolsets})
+    identities = {each.name: identity_of(each) for each in resolved.toolsets}
+    of_toolsets = comparison.of_toolsets(identities)
     problems: list[Problem] = []
     for tool, name, own in known if of_code or of_toolsets or any(own for _, _, own in known) else ():
         shared = (*of_code.get(name or "", ()), *of_toolsets.get(tool.origin.toolset or "", ()))
@@ -193,8 +194,9 @@ def _judge(verdict: _Verdict, resolved: ResolvedTools, comparison: Comparison, s
         problems += [_problem(tool, action, _text(tool, name, drifts))] if drifts else []
     problems += _other_problems(resolved, comparison, settings, (of_code, of_toolsets), has_drift=bool(problems))
     if settings.bind_grants:
-        codes = {name: comparison.code_text(name) for name in {name for _, name, _ in known}}
-        verdict.codes.update({tool.name: code for tool, name, _ in known if (code := codes[name]) is not None})
+        keys = {tool.name: (name, tool.origin.toolset) for tool, name, _ in known}
+        codes = {key: comparison.code_text(*key, identities.get(key[1] or "")) for key in {*keys.values()}}
+        verdict.codes.update({tool: code for tool, key in keys.items() if (code := codes[key]) is not None})
     verdict.problems.extend(each for each in problems if each not in verdict.problems)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
@@ -34,7 +34,7 @@ class Found:
     unqueried: tuple[str, ...] = ()
 
 
-def find_static(session: Session) -> Found:
+def find_static(session: Session, lock: Lock) -> Found:
     """The tools that are known without importing a plugin."""
     identities: dict[str, Any] = {}
     for each in session.registry.contributions.catalogue.published.values():
@@ -42,8 +42,21 @@ def find_static(session: Session) -> Found:
         if not each.failed:  # else it isn't known of a toolset without tools whether it has some
             given |= each.identities.keys()
         identities |= {name: each.identities.get(name) for name in given}
-    present = Present(session.static_tools(), identities, frozenset(identities))
-    return Found(present, unqueried=tuple(session.unqueried()))
+    unqueried, failures = tuple(session.unqueried()), _failures_of_plugins(session, lock, identities.keys())
+    silent = None if unqueried else frozenset(failures)
+    present = Present(session.static_tools(), identities, frozenset(identities), silent)
+    return Found(present, () if unqueried else tuple(failures.values()), unqueried)
+
+
+def _failures_of_plugins(session: Session, lock: Lock, names: Collection[str]) -> dict[str, str]:
+    """Why plugins don't give toolsets that the lock has of them, by the toolset's name."""
+    plugins = {each.name: each for each in session.registry.plugins()}
+    failures: dict[str, str] = {}
+    for entry in lock.tools.values():
+        toolset, plugin = entry["toolset"], plugins.get(entry["plugin"] or "")
+        if toolset and toolset not in names and plugin is not None and plugin.status in ("quarantined", "partial"):
+            failures[toolset] = f"toolset {toolset!r}: plugin {plugin.name!r} is {plugin.status}: {plugin.cause}"
+    return failures
 
 
 class _Source:
@@ -64,7 +77,7 @@ class _Source:
         return self.given
 
 
-def find_live(session: Session, *, whole: bool = True) -> Found:
+def find_live(session: Session, lock: Lock, *, whole: bool = True) -> Found:
     """The tools of now, after querying every toolset; `whole`: also those that toolsets hold back themselves."""
     registry = session.registry
     registry.contributions.is_checked()  # so that servers know that a lock is in effect
@@ -83,27 +96,29 @@ def find_live(session: Session, *, whole: bool = True) -> Found:
     failed = [each for each in (*registry.problems(), *resolved.problems) if _is_of_toolset(each)]
     names = {toolset.name for toolset in resolved.toolsets}
     silent = {name for name in names if any(each.subject == f"toolset {name!r}" for each in failed)}
+    failures = _failures_of_plugins(session, lock, names)
     identities = {each.name: identity_of(each) for each in resolved.toolsets}
-    present = Present(resolved.tools, identities, frozenset(names - silent), definitions)
-    return Found(present, tuple(map(str, failed)))
+    known, unknown = frozenset(names - silent), frozenset(silent | failures.keys())
+    present = Present(resolved.tools, identities, known, unknown, definitions)
+    return Found(present, (*map(str, failed), *failures.values()))
 
 
 def _is_of_toolset(problem: Problem) -> bool:
     return not problem.note and problem.tool is None and (problem.subject or "").startswith("toolset ")
 
 
-def find_known(session: Session) -> Found:
+def find_known(session: Session, lock: Lock) -> Found:
     """The tools that are known without asking servers; where tools are transformed, toolsets are queried for that."""
-    return find_live(session, whole=False) if session.is_live else find_static(session)
+    return find_live(session, lock, whole=False) if session.is_live else find_static(session, lock)
 
 
 def find_for(session: Session, lock: Lock) -> Found:
     """The tools to compare with a lock: toolsets are queried with `--live`, or if it has some that published none."""
-    found = None if session.options.live else find_static(session)
+    found = None if session.options.live else find_static(session, lock)
     toolsets = {entry["toolset"] for entry in lock.tools.values()} | lock.toolsets.keys()
     if found is None or (found.unqueried and toolsets - {None} - found.present.toolsets):
-        return find_live(session)
-    return find_known(session)
+        return find_live(session, lock)
+    return find_known(session, lock)
 
 
 def lock_of(comparison: Comparison, present: Present) -> Lock:
@@ -116,7 +131,7 @@ def lock_of(comparison: Comparison, present: Present) -> Lock:
     here = {name: comparison.entry_of_toolset(name, present.identities.get(name)) for name in present.toolsets}
     for name in here.keys() & present.definitions.keys():
         here[name]["definitions"] = dict(present.definitions[name])
-    toolsets = {name: entry for name, entry in before.toolsets.items() if name not in present.toolsets}
+    toolsets = {name: entry for name, entry in before.toolsets.items() if not present.knows(name)}
     return Lock(
         {**kept, **tools},
         {**{name: before.distributions[name] for name in codes}, **distributions_of(comparison, used)},
