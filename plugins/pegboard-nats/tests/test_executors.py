@@ -38,10 +38,10 @@ async def calling(executor, **policy):
         yield registry
 
 
-async def until_there(file):
-    """Waits until a tool has written to a file."""
+async def until_there(file, times=1):
+    """Waits until tools have written to a file."""
     async with asyncio.timeout(PATIENCE):
-        while not file.exists():  # noqa: ASYNC110  another process writes it
+        while len(suite.effects_in(str(file))) < times:  # noqa: ASYNC110  another process writes it
             await asyncio.sleep(0.01)
 
 
@@ -135,6 +135,45 @@ async def test_the_outcome_of_a_call_whose_worker_is_killed_is_unknown(server, t
         async with asyncio.timeout(PATIENCE):
             process.kill()
             assert (await call).kind == "unknown_outcome"
+
+
+@pytest.mark.slow
+async def test_a_call_that_its_workers_die_of_runs_three_times(server, tmp_path):
+    facts = {"servers": server.url, "prefix": "deadly", "synced": True, "dead_after": 1}
+    file = tmp_path / "effects"
+    async with calling(KINDS["jetstream"](server.settings(prefix="deadly", wait=PATIENCE))) as registry:
+        arguments = {"file": str(file), "go": str(tmp_path / "go")}
+        call = asyncio.create_task(registry.call("check_wait_again", arguments))
+        for runs in (1, 2, 3):
+            process = await asyncio.to_thread(WorkerProcess("jetstream", facts).wait)
+            await until_there(file, runs)
+            process.kill()
+        process = await asyncio.to_thread(WorkerProcess("jetstream", facts).wait)
+        async with asyncio.timeout(PATIENCE):
+            assert (await call).kind == "unknown_outcome"
+        process.kill()
+    assert len(suite.effects_in(str(file))) == 3
+
+
+@pytest.mark.slow
+async def test_a_cancelled_call_of_a_dead_worker_does_not_run_again(server, tmp_path):
+    facts = {"servers": server.url, "prefix": "cancelled", "synced": True, "dead_after": 1}
+    file, client = tmp_path / "effects", await nats.connect(server.url)
+    async with calling(KINDS["jetstream"](server.settings(prefix="cancelled", wait=PATIENCE))) as registry:
+        process = await asyncio.to_thread(WorkerProcess("jetstream", facts).wait)
+        arguments = {"file": str(file), "go": str(tmp_path / "go")}
+        call = asyncio.create_task(registry.call("check_wait_again", arguments))
+        await until_there(file)
+        process.kill()
+        call.cancel()
+        await asyncio.wait([call])
+    process = await asyncio.to_thread(WorkerProcess("jetstream", facts).wait)
+    async with asyncio.timeout(PATIENCE):
+        while (await client.jetstream().stream_info("cancelled-calls")).state.messages:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    process.kill()
+    await client.close()
+    assert len(suite.effects_in(str(file))) == 1
 
 
 async def test_a_result_that_is_longer_than_the_server_passes_on_is_refused_or_stored_apart(server, serving):

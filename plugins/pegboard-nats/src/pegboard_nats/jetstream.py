@@ -25,6 +25,7 @@ from pegboard_nats.store import DamagedError, Record, Store, id_of, lasting
 _FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
 _FETCH_SECONDS: Final = 2.0
 _CANCEL_SECONDS: Final = 5.0
+_MOST_RUNS: Final = 3  # of a call that may run again: it may be what its workers die of
 _UNSYNCED: Final = (
     "JetStream acknowledges before it syncs unless its server has `sync_interval: always`: a power cut may lose calls "
     "and results of the last minutes. Set it there, then synced = true in [plugins.nats]."
@@ -34,8 +35,8 @@ _UNSYNCED: Final = (
 class JetStreamExecutor(NatsExecutor):
     """Executor whose calls and results are stored, so that they survive their caller, their worker and the server.
 
-    A worker claims a call before it runs it. If that worker dies, an idempotent tool of a trusted origin runs again;
-    the outcome of any other call is unknown.
+    A worker claims a call before it runs it. If that worker dies, an idempotent tool of a trusted origin runs again, up
+    to three times in all; the outcome of any other call is unknown.
     """
 
     def __init__(self, settings: NatsSettings = NatsSettings(), wire: Wire = PLAIN) -> None:  # noqa: B008  frozen
@@ -146,7 +147,9 @@ class JetStreamExecutor(NatsExecutor):
             with suppress(Error, TimeoutError):
                 async with asyncio.timeout(_CANCEL_SECONDS):
                     await connection.client.publish(f"{self.settings.prefix}.cancel.{queue}", opened.inbox.encode())
-                    await store.withdraw(queue, id_, record)
+                    if not await store.withdraw(queue, id_, record):
+                        answer = answer_of("aborted", _CANCELLED, self.wire)
+                        await store.give_up(id_, record, answer)  # its worker may be dead, and no other runs it
             raise
 
     async def _load_stored(self, store: Store, id_: str) -> bytes:
@@ -193,7 +196,7 @@ class _Slot:
     async def _run(self, message: Msg, sent: Record) -> None:
         """Runs a call, if no other worker has; stores its answer, and sends it."""
         store, id_ = self._store, message.subject.rpartition(".")[2]
-        mine = attrs.evolve(sent, run=uuid4().hex, worker=self._calls.subject, blob="", data=None)
+        mine = attrs.evolve(sent, run=uuid4().hex, worker=self._calls.subject, runs=1, blob="", data=None)
         try:
             found = await lasting(lambda: store.claim(id_, mine))
         except DamagedError as error:
@@ -206,7 +209,8 @@ class _Slot:
             if await self._is_alive(found):
                 return  # if its worker dies after all, this comes again
             over = found
-            if sent.again:
+            if sent.again and over.runs < _MOST_RUNS:
+                mine = attrs.evolve(mine, runs=over.runs + 1)
                 found = await lasting(lambda: store.claim(id_, mine, over))
             else:
                 lost = attrs.evolve(mine, data=answer_of("unknown_outcome", _LOST, self._wire))
@@ -230,7 +234,7 @@ class _Slot:
         except asyncio.CancelledError:
             if not self._calls.has_cancelled(sent.inbox):
                 raise  # the worker itself ends
-            answer = answer_of("aborted", "The call was cancelled.", self._wire)
+            answer = answer_of("aborted", _CANCELLED, self._wire)
         await lasting(lambda: self._store.finish(id_, attrs.evolve(mine, data=answer)))
         return answer if len(answer) <= self._calls.client.max_payload else b""
 
@@ -243,4 +247,5 @@ class _Slot:
             return False
 
 
+_CANCELLED: Final = "The call was cancelled."
 _LOST: Final = "The call may have run or not: its worker was lost. Check its effects before you repeat it."

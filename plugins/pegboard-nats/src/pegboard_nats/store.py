@@ -51,6 +51,7 @@ class Record:
         again: Whether it may run again if its worker dies.
         run: The id of the run that has claimed it; empty if none has, or its caller has withdrawn it.
         worker: The subject of the worker that runs it.
+        runs: How many workers have claimed it to run it, with this one.
         blob: What `data` is stored as, where it is too long for a message.
         data: The request or the answer; `None` for none.
         revision: The number of what is stored by its id.
@@ -60,6 +61,7 @@ class Record:
     again: bool = False
     run: str = ""
     worker: str = ""
+    runs: int = 0
     blob: str = ""
     data: bytes | None = field(default=None, repr=False)
     revision: int = 0
@@ -88,8 +90,8 @@ class Record:
         return head if self.data is None else b"%b\n%b" % (head, self.data)
 
 
-_NAMES: Final = ("inbox", "again", "run", "worker", "blob")
-_MEMBERS: Final = [str, bool, str, str, str]
+_NAMES: Final = ("inbox", "again", "run", "worker", "runs", "blob")
+_MEMBERS: Final = [str, bool, str, str, int, str]
 
 
 class DamagedError(Error):
@@ -169,6 +171,16 @@ class Store:
             return False
         await self._js.purge_stream(self._stream, subject=self._subject(queue, id_))
         return True
+
+    async def give_up(self, id_: str, record: Record, answer: bytes) -> None:
+        """Stores an answer by the id of a call of this caller that has none; a worker that still runs it replaces that.
+
+        Raises:
+            DamagedError: What is stored can't be read.
+        """
+        found = await self.find(id_)
+        if found is not None and found.inbox == record.inbox and not found.is_over:
+            await self.claim(id_, attrs.evolve(found, data=answer), found)
 
     async def find(self, id_: str) -> Record | None:
         """What is stored of a call by its id, or `None`.
