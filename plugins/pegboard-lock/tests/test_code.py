@@ -3,6 +3,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,31 @@ def test_of_an_editable_install_the_sources_count(site, tmp_path):
     assert before is not None
     write(site / "demo_tools" / "data.txt", "more")
     assert _code(tmp_path) != before
+
+
+@pytest.mark.parametrize("has_url", [True, False])
+def test_of_an_editable_install_all_packages_beside_the_plugins_count_and_no_path_does(tmp_path, monkeypatch, has_url):
+    def code(root):
+        write(root / "src" / "demo_tools" / "__init__.py", "A = 1\n")
+        write(root / "src" / "demo_core" / "data.json", "{}")
+        write(root / "src" / "demo.egg-info" / "PKG-INFO", str(root))
+        write(root / "src" / "__pycache__" / "more.pyc", str(root))
+        write(root / "site" / "_demo.pth", f"{root / 'src'}\n")
+        install(root / "site", record="_demo.pth,,\n", editable=has_url)
+        with monkeypatch.context() as patched:
+            patched.setattr("sys.path", [str(root / "site"), str(root / "src"), *sys.path])
+            yield _code(tmp_path)
+            write(root / "src" / "demo_core" / "data.json", "{1}")
+            yield _code(tmp_path)
+            now, digests = [0.0], CodeDigests(tmp_path, clock=lambda: now[0])
+            digests.entry("demo")
+            write(root / "src" / "demo_more.py", "B = 1\n")
+            now[0] = 1.0
+            yield digests.entry("demo")["code"]
+
+    codes = [*code(tmp_path / "here")]
+    assert len({*codes}) == 3
+    assert [*code(tmp_path / "there")] == codes
 
 
 def test_one_that_isnt_installed_or_has_no_record_has_none(site, tmp_path):

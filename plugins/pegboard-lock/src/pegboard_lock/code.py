@@ -32,6 +32,8 @@ _NO_CODE: Final = frozenset(
     {"__pycache__", ".DS_Store", ".git", ".hg", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".svn"}
 )
 """Files and folders that aren't code, and change by themselves."""
+_PROJECT_FILES: Final = ("pyproject.toml", "setup.py", "setup.cfg")
+_METADATA: Final = (".egg-info", ".dist-info")
 _COMPILED: Final = (".so", ".pyd", ".dll", ".dylib")
 _MOST_FILES: Final = 20_000
 _MOST_BYTES: Final = 1024 * 1024 * 1024
@@ -210,8 +212,9 @@ def _files_of_distribution(name: str) -> _Files | None:
     try:
         found = distribution(name)
         version = str(found.version)
-        if _is_editable(found):
-            files, tag = _sources(found), "editable"
+        folders = _folders_on_path(found)
+        if folders or _is_editable(found):
+            files, tag = _sources(found, folders), "editable"
         else:
             files, tag = _files_in_record(found), _tag(found)
     except (PackageNotFoundError, OSError, ValueError, UnicodeError):
@@ -229,6 +232,14 @@ def _is_editable(found: Distribution) -> bool:
         return bool(json.loads(text).get("dir_info", {}).get("editable", False))
     except (ValueError, AttributeError, RecursionError):
         return True
+
+
+def _folders_on_path(found: Distribution) -> set[str]:
+    """The folders that a distribution puts on `sys.path` by `.pth` files, as an editable install does."""
+    names = (row[0] for row in csv.reader((found.read_text("RECORD") or "").splitlines()) if row)
+    files = [Path(str(found.locate_file(name))) for name in names if name.endswith(".pth") and "/" not in name]
+    lines = (line.strip() for file in files if file.is_file() for line in file.read_text("utf-8").splitlines())
+    return {line for line in lines if os.path.isabs(line) and os.path.isdir(line)}  # noqa: PTH112, PTH117  texts
 
 
 def _files_in_record(found: Distribution) -> _Files | None:
@@ -256,15 +267,21 @@ def _tag(found: Distribution) -> str:
     return ".".join(sorted(line.partition(":")[2].strip() for line in lines if line.startswith("Tag:"))) or "unknown"
 
 
-def _sources(found: Distribution) -> _Files | None:
-    """The files of the packages that the plugins of an editable install are in."""
-    own = set[str]()
+def _sources(found: Distribution, folders: Iterable[str]) -> _Files | None:
+    """The files of the packages that the plugins of an editable install are in, and of those beside them.
+
+    A folder with the project's own file has more than packages: tests, environments.
+    """
+    sources = [each for each in map(Path, folders) if not any((each / name).exists() for name in _PROJECT_FILES)]
+    places = (place for each in sources for place in each.iterdir() if place.suffix not in _METADATA)
+    own = {str(place) for place in places if place.name not in _NO_CODE}
     for module in {point.module for point in found.entry_points if point.group == "pegboard"}:
         place = _place(module)
         if place is None:
             return None
         own.add(str(place))
-    return _files_at(own)
+    files = _files_at(own)
+    return files and evolve(files, watched=(*files.watched, *map(str, sources)))
 
 
 def _place(module: str) -> Path | None:
