@@ -31,11 +31,6 @@ class Counters(Protocol):
         ...
 
 
-async def counters_of(context: ToolContext) -> Counters | None:
-    """The counters that the host provides to a call, or `None`."""
-    return await context.use(Counters) if is_provided(context, Counters) else None
-
-
 def is_provided(context: ToolContext, kind: Any) -> bool:
     """Whether there is a service; not from a plugin that can't be loaded, which denies calls itself if it has to."""
     try:

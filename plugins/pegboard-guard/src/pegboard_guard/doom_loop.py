@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from attrs import define, field, frozen
 
 from pegboard import Tool, ToolContext, ToolResult, hookimpl
-from pegboard_guard.rules import Call, End, Rule, Rules, Scope, streak_of
+from pegboard_guard.rules import Begun, Call, End, Rule, Rules, Scope, streak_of
 from pegboard_guard.settings import one_of, whole
 
 if TYPE_CHECKING:
@@ -40,8 +40,9 @@ class _Repeats(Rule):
 
     def begin(self, call: Call, state: _Row) -> int:
         """Counts the call; returns which one in the row it is."""
-        state.times = state.times + 1 if state.call == call.identity else 1
-        state.call = call.identity
+        identity = call.identity
+        state.times = state.times + 1 if state.call == identity else 1
+        state.call = identity
         return state.times
 
     def end(self, call: Call, state: _Row, token: int, end: End) -> None:
@@ -78,9 +79,8 @@ class DoomLoop:
         self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
     ) -> Deny | ToolResult | None:
         """Counts the call, and stops it if it is one too many."""
-        await self._rows.pegboard_before_tool(context, tool, arguments)
-        begun = self._rows.find_begun(context)
-        times = 0 if begun is None else begun.tokens[0]
+        begun = await self._rows.begin(context, tool, arguments)
+        times = begun.tokens[0] if isinstance(begun, Begun) else 0
         return await self._stop(context, tool, times) if times >= self.times else None
 
     @hookimpl(tryfirst=True)

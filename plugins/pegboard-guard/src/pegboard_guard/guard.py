@@ -11,10 +11,11 @@ from attrs.converters import optional
 from pegboard import ModelRequest, ModelResponse, ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
 from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.doom_loop import ACTIONS, Action, DoomLoop
+from pegboard_guard.limits import CallLimits, Limit
 from pegboard_guard.log import CallLog
 from pegboard_guard.order import OrderRule, OrderRules
 from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required
-from pegboard_guard.rules import CallLimits, Limit
+from pegboard_guard.rules import wrap_call
 from pegboard_guard.settings import check_table, flag, kind_of, one_of, read_table, read_tables
 from pegboard_guard.telling import TellRules
 
@@ -136,6 +137,11 @@ class Guard:
         self._rules = tuple(each for each in (self.order, self.limits) if each is not None)
         rules = [rule for each in (*self._rules, self.gate) if each is not None for rule in each.rules]
         self.tell = TellRules(rules) if rules and read.tell_rules else None
+        if self._rules:
+            self.pegboard_wrap_call = wrap_call
+        self._begins_late = not self._rules and self.journal is None
+        if self._begins_late:  # each callback costs every call
+            self.pegboard_before_tool = None  # pyright: ignore[reportAttributeAccessIssue]  pluggy leaves it out
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(
@@ -156,6 +162,8 @@ class Guard:
         self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
     ) -> Deny | ToolResult | None:
         """Runs each guard that judges the arguments, up to the first that denies."""
+        if self._begins_late:
+            await self.log.pegboard_before_tool(context)
         checks = (
             self.order and self.order.check_arguments,
             self.doom_loop and self.doom_loop.pegboard_before_tool,

@@ -10,9 +10,8 @@ from pegboard import ModelRequest, ModelResponse, ReadonlyContext, Tool, ToolCon
 from pegboard.errors import log_failure
 from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.contradictions import check_order
-from pegboard_guard.counters import counters_of
 from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required
-from pegboard_guard.rules import Call, Rule, Rules, Scope, join_words
+from pegboard_guard.rules import Call, Rule, Rules, Scope, join_words, wrap_call
 
 if TYPE_CHECKING:
     from pegboard import Deny
@@ -39,6 +38,8 @@ class OrderRules(Rules):
         super().__init__([rule for rule in uniform if not rule.compares_arguments], clock=clock)
         self.rules = rules
         self._distinct = Rules([rule for rule in uniform if rule.compares_arguments], clock=clock)
+        if rules:
+            self.pegboard_wrap_call = wrap_call
 
     @hookimpl(specname="pegboard_before_tool", trylast=True)
     async def check_arguments(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> Deny | None:
@@ -94,13 +95,9 @@ class OrderRules(Rules):
 
     @hookimpl
     def pegboard_register_processors(self, register: Callable[[str, Any], None]) -> None:
-        """Registers `guard_order`, which finds the host's counters, if turns can end or lack something."""
+        """Registers `guard_order`, which finds the counters if turns can end or lack something: they may be resumed."""
         if any(isinstance(rule, Required | EndsTurn) for rule in self._rules):
             register("guard_order", self._find_counters)
-
-    async def _find_counters(self, services: ToolContext) -> None:
-        """Finds the counters before the first call, as the turn may have begun in another process."""
-        self._counters = await counters_of(services) or self._counters
 
     async def _read(self, request: ReadonlyContext, kind: type[Rule]) -> list[tuple[Rule, Any]]:
         """The rules of a kind with their states for a turn, in all processes; none if these can't be read."""

@@ -1,27 +1,26 @@
-"""Rules on calls: names, scopes, states, the guard that applies rules, and limits on how many calls there may be."""
+"""Rules on calls: names, scopes, states, and the guard that applies rules."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import attrs
 from attrs import define, field, frozen
-from attrs.validators import optional
 
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
 from pegboard.errors import log_failure
 from pegboard.json import digest_of
 from pegboard.toolsets.predicates import matcher
-from pegboard_guard.counters import Counters, counters_of, key_of
+from pegboard_guard.counters import Counters, is_provided, key_of
 from pegboard_guard.log import of_call, warn_of_unknown_turn
-from pegboard_guard.settings import as_texts, flag, one_of, seconds, texts, whole
+from pegboard_guard.settings import as_texts, texts
 
 if TYPE_CHECKING:
     from pegboard import Deny
@@ -100,6 +99,11 @@ class Recent(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """The value of a key, or `None`; doesn't count as a use."""
         return self._values.get(key)
+
+
+def wait_text(wait: float) -> str:
+    """A waiting time in whole seconds, rounded up: `1 s`."""
+    return f"{max(1, math.ceil(wait))} s"
 
 
 Within: TypeAlias = Literal["turn", "session"]
@@ -295,6 +299,12 @@ class Rule:
 
 MOST_REFUSALS: Final = 3
 
+
+def _id_of(context: ToolContext) -> Hashable:
+    """Identifies a call of the model, also when it is run again."""
+    return context.user, context.session, context.tool, context.call_id
+
+
 _Concerned: TypeAlias = tuple[int, Rule, Scope]
 """A rule that a call concerns, with its place, and the key of its state."""
 
@@ -303,10 +313,31 @@ _Concerned: TypeAlias = tuple[int, Rule, Scope]
 class Begun:
     """What a call has begun: the rules that it concerns, their states, and what `begin` returned."""
 
+    rules: Rules
+    context: ToolContext
     call: Call
     concerned: Sequence[_Concerned]
     states: Sequence[Any] = ()
     tokens: Sequence[Any] = ()
+
+
+_begun: Final[ContextVar[set[Begun] | None]] = ContextVar("pegboard_guard_begun", default=None)
+"""What the innermost call has begun and not ended; `None` if `wrap_call` doesn't run it."""
+
+
+@hookimpl(tryfirst=True)
+async def wrap_call(call_next: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    """Runs a call; if it has to wait for an answer, it counts only when it is run again."""
+    before, begun = _begun.get(), set[Begun]()
+    _begun.set(begun)
+    try:
+        result = await call_next()
+    finally:
+        _begun.set(before)
+    if result.kind == "confirmation_required":
+        for each in tuple(begun):
+            await each.rules.undo(each)
+    return result
 
 
 class Rules:
@@ -323,18 +354,30 @@ class Rules:
         self._key = f"pegboard_guard.rules.{id(self)}"
         self._compares_arguments = any(rule.compares_arguments for rule in rules)
         self._states = [Recent[Scope, Any](rule.State, rule.most) for rule in rules]
+        self._open = OrderedDict[Hashable, Begun]()
         self._warned = set[int]()
         self._lock = threading.Lock()
         self._counters: Counters | None = None
+        if rules:
+            self.pegboard_wrap_call = wrap_call  # not defined by the class, so that calls without rules cost less
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> Deny | None:
         """Denies the call, or records its start."""
-        if not self._rules:
+        refusals = await self.begin(context, tool, arguments) if self._rules else None
+        if not isinstance(refusals, list):
             return None
-        self._counters = await counters_of(context) or self._counters
+        from pegboard import Deny
+
+        return Deny(" ".join(refusals[:MOST_REFUSALS]))
+
+    async def begin(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> Begun | list[str] | None:
+        """What the call begins; why it may not start; or `None` if no rule concerns it."""
+        await self._find_counters(context)
+        if _begun.get() is None and (earlier := self._pop_open(context)) is not None:
+            await self.undo(earlier)  # the same call, which had to wait for an answer
         call, refusals = Call.of(tool, context, arguments if self._compares_arguments else None), list[str]()
-        begun = Begun(call, self._find_concerned(call))
+        begun = Begun(self, context, call, self._find_concerned(call))
         if not begun.concerned:
             return None
 
@@ -346,20 +389,23 @@ class Rules:
             return not refusals
 
         await self._change(begun.concerned, begin)
-        if not refusals:
-            context.values[of_call(self._key, context)] = begun
-            return None
-        from pegboard import Deny
-
-        return Deny(" ".join(refusals[:MOST_REFUSALS]))
+        if refusals:
+            return refusals
+        self._keep(begun)
+        return begun
 
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, result: ToolResult) -> None:
         """Records the result of the call; one that didn't run doesn't count."""
-        if (begun := self.forget(context)) is None:
-            return
-        ending = End.of(result, context)
+        if (begun := self.forget(context)) is not None:
+            await self._end(begun, End.of(result, context))
 
+    async def undo(self, begun: Begun) -> None:
+        """Forgets a call that hasn't run: it waits for an answer, and is judged again when it is run."""
+        self.forget(begun.context)
+        await self._end(begun, End("confirmation_required", ran=False))
+
+    async def _end(self, begun: Begun, ending: End) -> None:
         def end(now: float, states: Sequence[Any]) -> bool:
             begun.call.now = now
             for (_, rule, _), state, token in zip(begun.concerned, states, begun.tokens, strict=True):
@@ -371,13 +417,36 @@ class Rules:
         except Exception as error:  # noqa: BLE001  a host's store: the call has its result
             log_failure("counting a call", error)
 
-    def find_begun(self, context: ToolContext) -> Begun | None:
-        """What a call has begun here, if it may run."""
-        return context.values.get(of_call(self._key, context))
-
     def forget(self, context: ToolContext) -> Begun | None:
         """Forgets what a call has begun, and returns it."""
-        return context.values.pop(of_call(self._key, context), None)
+        begun = context.values.pop(of_call(self._key, context), None)
+        is_open, mine = self._pop_open(context), _begun.get()
+        begun = begun or is_open  # which is of another context if the host has run the call
+        if mine is not None:
+            mine.discard(begun)
+        return begun
+
+    def _keep(self, begun: Begun) -> None:
+        """Keeps what a call has begun: for its end, by its id for the result of a host, and for `wrap_call`."""
+        context, mine = begun.context, _begun.get()
+        context.values[of_call(self._key, context)] = begun
+        if mine is not None:
+            mine.add(begun)
+        if context.call_id:
+            with self._lock:
+                self._open[_id_of(context)] = begun
+                if len(self._open) > MOST:
+                    self._open.popitem(last=False)
+
+    def _pop_open(self, context: ToolContext) -> Begun | None:
+        if not context.call_id:
+            return None
+        with self._lock:
+            return self._open.pop(_id_of(context), None)
+
+    async def _find_counters(self, services: ToolContext) -> None:
+        if is_provided(services, Counters):
+            self._counters = await services.use(Counters)
 
     def _find_concerned(self, call: Call) -> list[_Concerned]:
         """The rules that a call concerns; warns once of each that can't be applied without a turn."""
@@ -429,134 +498,3 @@ async def _change_shared(
         return {name: attrs.asdict(state, recurse=False) for name, state in pairs if name is not None}
 
     await counters.update([name for name in names if name is not None], update)
-
-
-MOST_CALLS: Final = 100_000
-_MOST_TIMES: Final = 1_000_000  # stored by one limit, over all sessions
-_AGAIN: Final = {
-    "turn": "Call it again in the next turn, after the user's next message; until then, continue without it",
-    "session": "Don't call it again in this session; continue without it",
-    "user": "Don't call it again for this user; continue without it",
-    "registry": "Don't call it again; continue without it",
-}
-_WHERE: Final = {"turn": " in one turn", "session": " in one session", "user": " for one user", "registry": ""}
-
-
-@define
-class _Tally:
-    """Calls of one scope, such as a session: their times, or only their number."""
-
-    used: int = 0
-    times: list[float] = field(factory=list[float])
-
-
-@frozen
-class Limit(Rule):
-    """Limit on the number of calls of some tools.
-
-    Attributes:
-        calls: The largest number of calls.
-        tools: Names, or patterns with `*` and `?`, of the limited tools; all by default.
-        per: What is counted separately: each `"turn"`, `"session"`, `"user"`, or nothing (`"registry"`).
-        seconds: Sliding time window for these calls; `None`: the limit is never reset.
-        each: Whether it applies to each of the tools by itself, or to all of them together.
-    """
-
-    State = _Tally
-
-    calls: int = field(validator=whole(1, MOST_CALLS))
-    tools: tuple[str, ...] = field(default=("*",), converter=as_texts, validator=texts())
-    per: Per = field(default="session", validator=one_of(PER))
-    seconds: float | None = field(default=None, validator=optional(seconds(least=0.001)))
-    each: bool = field(default=False, validator=flag)
-
-    @property
-    def text(self) -> str:
-        """`2 calls of search* for one user within 60 s`."""
-        named = "each of " * self.each + f"{self.names}" if self.each or self.tools != ("*",) else ""
-        return self.text_for(named)
-
-    def text_for(self, named: str) -> str:
-        """The limit, of tools that are named so; `""` for all."""
-        allowed = f"{self.calls} call{'' if self.calls == 1 else 's'}{f' of {named}' if named else ''}"
-        return f"{allowed}{_WHERE[self.per]}{'' if self.seconds is None else f' within {self.seconds:g} s'}"
-
-    @property
-    def sentence(self) -> str:
-        """The limit, for the model."""
-        return f"Make at most {self.text}."
-
-    @property
-    def title(self) -> str:
-        """The limit in a warning."""
-        return f"the limit of {self.calls} calls of {self.names}"
-
-    @property
-    def most(self) -> int:
-        """Fewer scopes for many calls in a time, so that memory stays bounded."""
-        return MOST if self.seconds is None else max(10, min(MOST, _MOST_TIMES // self.calls))
-
-    def scope(self, call: Call) -> Scope:
-        """What counts together with the call."""
-        scope = scope_of(call.request, self.per)
-        return (scope, call.tool) if self.each and scope is not None else scope
-
-    def refusal(self, call: Call, state: _Tally) -> str | None:
-        """The limit, and when the next call is allowed."""
-        if self.seconds is None:
-            left, again = self.calls - state.used, _AGAIN[self.per]
-        else:
-            past = self._count_past(state, call.now)
-            left, again = self.calls - len(state.times) + past, ""
-            if left <= 0:
-                wait = state.times[past] + self.seconds - call.now
-                again = f"Call it again in {wait_text(wait)}; until then, continue without it"
-        if left > 0:
-            return None
-        named = call.name if self.each else "" if self.tools == ("*",) else f"{self.names}"
-        return f"the limit of {self.text_for(named)} is used up. {again}."
-
-    def begin(self, call: Call, state: _Tally) -> float:
-        """Counts the call."""
-        if self.seconds is None:
-            state.used += 1
-        else:
-            del state.times[: self._count_past(state, call.now)]
-            state.times.append(call.now)
-        return call.now
-
-    def end(self, call: Call, state: _Tally, token: float, end: End) -> None:
-        """Uncounts the call if the tool didn't run."""
-        del call
-        if end.ran:
-            return
-        if self.seconds is None:
-            state.used -= 1
-        elif token in state.times:
-            state.times.remove(token)
-
-    def _count_past(self, state: _Tally, now: float) -> int:
-        """How many of the calls were before the time window."""
-        length = self.seconds or 0.0
-        return bisect_left(state.times, True, key=lambda at: now - at < length)  # noqa: FBT003
-
-
-def wait_text(wait: float) -> str:
-    """A waiting time in whole seconds, rounded up: `1 s`."""
-    return f"{max(1, math.ceil(wait))} s"
-
-
-class CallLimits(Rules):
-    """Guard that denies calls beyond a limit, and states when the call may be made again.
-
-    A call that did not run after all (denied by another guard, rejected by a person) doesn't count. Each limit tracks
-    the 1,000 turns, sessions or users with the latest calls.
-
-    Args:
-        limits: All of them apply.
-        clock: Monotonic clock, in seconds.
-    """
-
-    def __init__(self, *limits: Limit, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(limits, clock=clock)
-        self.limits = self.rules = limits
