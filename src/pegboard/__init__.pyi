@@ -71,15 +71,14 @@ from pegboard.tools.content import (
 )
 from pegboard.tools.context import Progress as Progress, ReadonlyContext as ReadonlyContext, ToolContext as ToolContext
 from pegboard.tools.handler import Preview as Preview
+from pegboard.tools.limits import Limits as Limits, ResultLimits as ResultLimits
 from pegboard.tools.services import Injected as Injected
 from pegboard.tools.spec import (
     Concurrency as Concurrency,
     Grammar as Grammar,
-    Limits as Limits,
     Origin as Origin,
     Policy as Policy,
     Problem as Problem,
-    ResultLimits as ResultLimits,
     ToolAnnotations as ToolAnnotations,
     ToolSpec as ToolSpec,
 )

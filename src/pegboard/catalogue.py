@@ -14,7 +14,7 @@ from pegboard.callbacks import CallableKind, Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.json import digest_of
 from pegboard.schema.converter import JsonRecord, json_key
-from pegboard.tools.spec import HOST, ConflictPolicy, Origin, Problem, mapped_name
+from pegboard.tools.spec import HOST, ConflictPolicy, Origin, Problem
 from pegboard.tools.tool import Tool
 from pegboard.typing import frozen
 
@@ -384,6 +384,8 @@ class _ToolTable:
         if plugin is None and held_by is not None:
             policy = "shadow"
         if policy == "prefix":
+            from pegboard.tools.foreign_names import mapped_name  # only for conflicts
+
             named = tool.with_spec(name=mapped_name(f"{plugin or 'host'}_{tool.name}"))
             # If the prefixed name is taken too, a plugin's tool is held back, and a host's is an error.
             return self.add(named, "error" if plugin is None else "keep")

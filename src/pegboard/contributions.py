@@ -497,9 +497,13 @@ def _owned(toolset: Toolset, origin: Origin) -> Toolset:
 
 
 def _tools_from(thing: Any, *, foreign: bool) -> list[Tool]:
-    """As `tools_from`; a plain function doesn't load what classes, objects and modules need."""
-    if isinstance(thing, FunctionType) and not hasattr(thing, ATTRIBUTE):
-        return [Tool.from_function(thing)]
+    """As `tools_from`; a function doesn't load what classes, objects and modules need."""
+    if isinstance(thing, FunctionType):
+        carried: Any = getattr(thing, ATTRIBUTE, None)
+        if carried is None:
+            return [Tool.from_function(thing)]
+        if isinstance(carried, Tool) and getattr(carried.handler, "function", None) is thing:
+            return [carried]
     from pegboard.tools.typed import tools_from
 
     return tools_from(thing, foreign=foreign)

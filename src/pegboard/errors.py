@@ -329,7 +329,7 @@ class InvalidNameError(RegistrationError):
         super().__init__(
             f"{name!a} can't name a tool: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first, "
             "and don't begin with 'pegboard_'. "
-            "Pass name=... with such a name, or pegboard.tools.spec.mapped_name(...) for a foreign one."
+            "Pass name=... with such a name, or pegboard.tools.mapped_name(...) for a foreign one."
         )
 
 

@@ -39,8 +39,9 @@ from pegboard.schema.converter import JsonRecord
 from pegboard.tools.call import CallError, Confirmation
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
+from pegboard.tools.limits import DEFAULT_LIMITS, Limits, ResultLimits
 from pegboard.tools.services import Services
-from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Policy, ResultLimits
+from pegboard.tools.spec import Policy
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import tools_from
 from pegboard.typing import JsonSchema

@@ -15,7 +15,8 @@ from pegboard.errors import ExportError, ModelError, checked, log_failure, not_p
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
-from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
+from pegboard.tools.limits import DEFAULT_LIMITS, Limits
+from pegboard.tools.spec import ConflictPolicy
 
 if TYPE_CHECKING:
     from typing import Self, TypeAlias, Unpack

@@ -26,7 +26,7 @@ from pegboard.json import is_object, json_text
 from pegboard.text import visible
 from pegboard.timeout import GRACE_SECONDS
 from pegboard.tools.content import ToolResult
-from pegboard.tools.spec import ResultLimits
+from pegboard.tools.limits import ResultLimits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.pending import PendingCall

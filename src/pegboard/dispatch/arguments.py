@@ -29,7 +29,7 @@ from pegboard.json import (
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.handler import Preparer, own_problems
-from pegboard.tools.spec import DEFAULT_LIMITS, Limits
+from pegboard.tools.limits import DEFAULT_LIMITS, Limits
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject, define, frozen
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.permissions.permissions import Permissions
-    from pegboard.tools.spec import ResultLimits
+    from pegboard.tools.limits import ResultLimits
     from pegboard.tools.tool import Tool
 
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from pegboard.threads import WorkerPool
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, watched
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult, encodable_text
-from pegboard.tools.spec import Limits
+from pegboard.tools.limits import Limits
 from pegboard.tools.tool import Tool
 from pegboard.typing import define, frozen
 

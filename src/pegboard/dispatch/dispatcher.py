@@ -30,7 +30,7 @@ from pegboard.errors import PendingError
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.spec import Limits
+from pegboard.tools.limits import Limits
 from pegboard.typing import define, frozen
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from pegboard.tools.call import CallError
 from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult, media_type
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, Limits, ResultLimits
+from pegboard.tools.limits import DEFAULT_RESULT_LIMITS, Limits, ResultLimits
 from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pegboard.timeout import Watchdog
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.spec import DEFAULT_LIMITS, Limits
+from pegboard.tools.limits import DEFAULT_LIMITS, Limits
 from pegboard.typing import define, frozen
 
 if TYPE_CHECKING:

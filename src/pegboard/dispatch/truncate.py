@@ -20,7 +20,7 @@ from pegboard.files import write_private
 from pegboard.json import count_text, size_text
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult, text_of_file
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.spec import BYTES_A_TOKEN, DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.limits import BYTES_A_TOKEN, DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
 from pegboard.typing import define, frozen
 

@@ -20,7 +20,8 @@ from pegboard.plugins.manager import GUARDS, NEEDS_POSIX, NOT_HERE, PluginManage
 from pegboard.plugins.manifest import PluginManifest, read_manifest, stale_manifest
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.registry import ToolRegistry
-from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Problem
+from pegboard.tools.limits import DEFAULT_LIMITS, Limits
+from pegboard.tools.spec import Problem
 from pegboard.toolsets.predicates import Where
 from pegboard.typing import define
 

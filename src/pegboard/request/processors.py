@@ -21,7 +21,8 @@ from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import TextContent, ToolResult, encodable_text
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.spec import BYTES_A_TOKEN, HOST, Origin, Problem, ToolSpec
+from pegboard.tools.limits import BYTES_A_TOKEN
+from pegboard.tools.spec import HOST, Origin, Problem, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import SEARCHES
 from pegboard.toolsets.toolset import Toolset, error_text, toolset_name, with_instructions

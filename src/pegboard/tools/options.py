@@ -23,6 +23,7 @@ from pegboard.tools.handler import (
     WorkDir,
     takes_context,
 )
+from pegboard.tools.limits import ResultLimits
 from pegboard.tools.signature import is_method, lenient
 from pegboard.tools.spec import (
     EXCLUSIVE,
@@ -30,7 +31,6 @@ from pegboard.tools.spec import (
     ArgumentKind,
     Concurrency,
     Policy,
-    ResultLimits,
     ToolAnnotations,
     ToolSpec,
     concurrency_of,

@@ -20,7 +20,8 @@ from pegboard.errors import ToolsetError, did_you_mean, suggest, tuple_of
 from pegboard.json import digest_of
 from pegboard.schema.converter import ALWAYS, JsonRecord
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.spec import Origin, Problem, alike
+from pegboard.tools.foreign_names import alike
+from pegboard.tools.spec import Origin, Problem
 from pegboard.tools.tool import Tool, tools_html
 from pegboard.toolsets.predicates import Predicate
 from pegboard.toolsets.toolset import (

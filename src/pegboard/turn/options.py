@@ -19,7 +19,7 @@ from pegboard.request.model_request import NamedTool
 from pegboard.schema.messages import without_added_nulls
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
-from pegboard.tools.spec import DEFAULT_LIMITS
+from pegboard.tools.limits import DEFAULT_LIMITS
 from pegboard.tools.tool import Tool
 from pegboard.turn.events import TurnOutcome
 
