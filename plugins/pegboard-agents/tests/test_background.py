@@ -456,7 +456,8 @@ def test_a_conversation_that_cant_be_stored_is_lost_alone():
     answer = Message("assistant", TextPart("Done.", provider_metadata={"scripted": object()}))
     outcome = run(registry_of(a("helper", answer)), spawn(), WAIT, "Fine.")
     assert results(outcome)[-1] == "helper has ended:\nDone."
-    (stored,) = [value for key, value in outcome.state.items() if key.startswith("agents:id:")]
+    (versions,) = [value for key, value in outcome.state.items() if key.startswith("agents:id:")]
+    (stored,) = versions.values()
     assert (stored["answer"], "messages" in stored) == ("Done.", False)
 
 
@@ -897,8 +898,9 @@ class Processes:
         agent = Agent(name="helper", description="Helps.", model=self.helper, **facts)
         return registry_of(agent, **self.options)
 
-    def start(self, context=CONTEXT):
-        return asyncio.run(run_turn(self.main, "go", self.registry(), context, approver=ask_later))
+    def start(self, registry=None):
+        registry = registry or self.registry()
+        return asyncio.run(run_turn(self.main, "go", registry, CONTEXT, approver=ask_later))
 
     def resume(self, outcome, answer, registry=None, **facts):
         suspended = TurnOutcome.loads(outcome.dumps("k" * 16), "k" * 16)
@@ -906,10 +908,11 @@ class Processes:
         registry = registry or self.registry(**facts)
         return asyncio.run(run_turn(self.main, ModelRequest(), registry, CONTEXT, approver=ask_later, **how))
 
-    def next_turn(self, outcome):
+    def next_turn(self, outcome, registry=None):
         context = ReadonlyContext(user="u", session="s", state=dict(outcome.state))
         request = ModelRequest(outcome.messages).with_messages("next")
-        return asyncio.run(run_turn(self.main, request, self.registry(), context, approver=ask_later))
+        registry = registry or self.registry()
+        return asyncio.run(run_turn(self.main, request, registry, context, approver=ask_later))
 
 
 def test_an_agent_that_waits_for_the_user_suspends_the_call_that_waits_for_it_in_any_process():
@@ -1181,7 +1184,7 @@ def test_a_question_that_was_left_open_is_asked_in_a_later_turn_of_another_proce
 def stored_of(outcome):
     """The state as a host stores it that abandons a suspended turn."""
     (pending,) = outcome.pending
-    return {f"agents:id:{id_}": each for id_, each in pending.stored["agents"].items()}
+    return {f"agents:id:{id_}": {"1": each} for id_, each in pending.stored["agents"].items()}
 
 
 def test_one_that_worked_when_its_process_ended_is_reported_as_lost():
@@ -1190,6 +1193,48 @@ def test_one_that_worked_when_its_process_ended_is_reported_as_lost():
 
     made = Processes(never, main=[spawn(), "Bye.", WAIT, "Fine."])
     assert "It was working when its process ended" in results(made.next_turn(made.start()))[-1]
+
+
+def test_of_an_agent_that_another_process_has_resumed_the_latest_state_counts():
+    send = to("send_agent_input", message="And now?")
+    made = Processes("One.", "Two.", "Three.", main=[spawn(), WAIT, "Fine.", *[send, WAIT, "Fine."] * 2])
+    here, there = made.registry(), made.registry()
+    outcome = made.start(here)
+    for registry in (there, here):
+        outcome = made.next_turn(outcome, registry)
+    assert results(outcome)[-1] == "helper has ended:\nThree."
+    texts = [message.text for message in made.helper.requests[-1].messages]
+    assert texts == ["Do it", "One.", "And now?", "Two.", "And now?"]
+
+
+def test_a_question_that_another_process_has_answered_is_not_asked_again():
+    made = Processes(WIPE, "Wiped.", main=[spawn(), WAIT, "Fine.", WAIT, "Fine."])
+    here = made.registry()
+    outcome = made.resume(made.start(here), Once())
+    outcome = made.next_turn(outcome, here)
+    assert (outcome.ended, results(outcome)[-1]) == ("answered", "helper has ended:\nWiped.")
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_of_two_calls_about_an_agent_in_one_answer_the_latest_state_counts(anew):
+    async def both(request):
+        return [to("send_agent_input", message="And now?")(request), WAIT(request)]
+
+    made = Processes("One.", "Two.", "Three.", main=[spawn(), WAIT, both, "Fine.", WAIT, "Fine."])
+    registry = made.registry()
+    first = made.start(registry)
+    outcome = made.next_turn(first, None if anew else registry)
+    assert (results(outcome)[-1], first.actions.conflicts) == ("helper has ended:\nTwo.", ())
+
+
+def test_one_that_worked_when_its_process_ended_still_knows_its_task():
+    async def never(_request):
+        await asyncio.Event().wait()
+
+    send = to("send_agent_input", message="Go on.")
+    made = Processes(never, "Done.", main=[spawn(), to("wait_agents", seconds=0), "Bye.", send, WAIT, "Fine."])
+    assert results(made.next_turn(made.start()))[-1] == "helper has ended:\nDone."
+    assert [message.text for message in made.helper.requests[-1].messages] == ["Do it", "Go on."]
 
 
 @pytest.mark.parametrize("context", [ReadonlyContext(user="u", session="t"), ReadonlyContext(user="v", session="s")])
@@ -1220,7 +1265,7 @@ def test_without_a_session_an_agent_is_known_where_the_state_has_it():
     assert mine == "helper has ended:\nOne."
 
 
-@pytest.mark.parametrize("stored", [7, {"agent": "helper"}, {"agent": "other", "session": "s/x"}])
+@pytest.mark.parametrize("stored", [7, {"1": 7}, {"1": {"agent": "helper"}}, {"1": {"agent": "x", "session": "s/x"}}])
 def test_what_cant_be_read_from_the_state_is_unknown(stored, caplog):
     context = ReadonlyContext(user="u", session="s", state={"agents:id:helper-1": stored})
     outcome = run(registry_of(a("helper")), ToolCall("close_agent", {"id": "helper-1"}), "Fine.", context=context)
@@ -1228,7 +1273,7 @@ def test_what_cant_be_read_from_the_state_is_unknown(stored, caplog):
 
 
 def test_a_session_stores_the_last_agents(monkeypatch):
-    monkeypatch.setattr("pegboard_agents.spawn.MOST_STORED", 2)
+    monkeypatch.setattr("pegboard_agents.stored.MOST_STORED", 2)
     monkeypatch.setattr("pegboard_agents.spawn.MOST_REMEMBERED", 1)
     registry = registry_of(a("helper", "One.", "Two.", "Three.", "Four."))
     script = [step for number in range(4) for step in (spawn(), to("wait_agents", number))]
@@ -1239,7 +1284,7 @@ def test_a_session_stores_the_last_agents(monkeypatch):
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_agents_are_forgotten_by_their_last_use(monkeypatch, anew):
-    monkeypatch.setattr("pegboard_agents.spawn.MOST_STORED", 2)
+    monkeypatch.setattr("pegboard_agents.stored.MOST_STORED", 2)
     monkeypatch.setattr("pegboard_agents.spawn.MOST_REMEMBERED", 1)
     helper = a("helper", *["Fine."] * 4)
     spawn_and_wait = [step for number in range(2) for step in (spawn(), to("wait_agents", number))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from pegboard import (
     Confirmation,
@@ -25,10 +26,10 @@ from pegboard import (
     TurnOutcome,
 )
 from pegboard.errors import FatalToolError, PegboardError
-from pegboard.schema.converter import JsonRecord
 from pegboard_agents.agent import SECONDS, Agent, AgentEvent, AgentResult, AgentRun, AnyAgent, Suspension
 from pegboard_agents.agent_call import last_messages
 from pegboard_agents.run import context_for, inside, run_safely
+from pegboard_agents.stored import StoredAgent
 
 GRACE_SECONDS: Final = 5.0
 """Seconds in which an agent that is ended may complete its turn."""
@@ -36,33 +37,6 @@ GRACE_SECONDS: Final = 5.0
 Status: TypeAlias = Literal["working", "waiting", "ended"]
 Owner: TypeAlias = tuple[str | None, str | None]
 Root: TypeAlias = tuple[str | None, str | None, str | None]
-
-
-@frozen
-class StoredAgent(JsonRecord):
-    """An agent in the background as JSON.
-
-    Attributes:
-        agent: The agent's name.
-        session: Its own session.
-        messages: Its conversation; left out while it waits, as that has it.
-        inbox: Messages for it that it hasn't read.
-        answer: Its last answer, or why there is none.
-        failed: Whether that is an error.
-        waits: What it waits for, or `None`.
-        working: Whether it worked when this was written.
-        used: When a call was last about it, in seconds since 1970 (UTC).
-    """
-
-    agent: str
-    session: str
-    messages: tuple[Message, ...] = ()
-    inbox: tuple[Message, ...] = ()
-    answer: str = ""
-    failed: bool = False
-    waits: Suspension | None = None
-    working: bool = False
-    used: float = 0.0
 
 
 @define(eq=False)
@@ -88,6 +62,7 @@ class BackgroundAgent:
         waits: What it waits for, or `None`.
         asked_by: The message and the call that were suspended last for what it waits for.
         inbox: Messages for it that it hasn't read.
+        used: When it was stored last, in seconds since 1970 (UTC).
         fatal: The error by which one of its tools ended the turn, until a call has raised it; or `None`.
         changed: Done at its next change of status.
         listener: Gets its events, as partial results of the call that started it, until that turn ends; or `None`.
@@ -111,6 +86,7 @@ class BackgroundAgent:
     waits: Suspension | None = None
     asked_by: tuple[str | None, str] = (None, "")
     inbox: deque[Message] = field(factory=deque[Message])
+    used: float = -1.0
     fatal: FatalToolError | None = None
     changed: Future[None] = field(factory=Future[None])
     listener: Callable[[object], None] | None = None
@@ -131,17 +107,22 @@ class BackgroundAgent:
     # As data -------------------------------------------------------------------------------------------------------
 
     def to_stored(self) -> StoredAgent:
-        """The agent as JSON data."""
+        """The agent as JSON data, which count as later than those before."""
+        self.used = max(time.time(), math.nextafter(self.used, math.inf))
         messages = () if self.waits is not None else last_messages(self.messages)
-        facts = self.answer, self.failed, self.waits, self.status == "working", time.time()
-        return StoredAgent(self.agent.name, self.session, messages, tuple(self.inbox), *facts)
+        inbox = (*self._taken, *self.inbox)  # what its turn does with those that it has taken isn't stored either
+        facts = self.answer, self.failed, self.waits, self.status == "working", self.used
+        return StoredAgent(self.agent.name, self.session, messages, inbox, *facts)
 
     def restore(self, stored: StoredAgent) -> None:
-        """Takes over what another process has stored."""
+        """Takes over what another process has stored, unless it works here, or this process has stored it later."""
+        if self.status == "working" or stored.used <= self.used:
+            return
+        self.turn, self.used = None, stored.used
         self.messages, self.inbox = stored.messages, deque(stored.inbox)
         self.answer, self.failed, self.waits = stored.answer, stored.failed, stored.waits
+        self._change("ended" if stored.waits is None else "waiting")
         if stored.waits is not None:
-            self.status = "waiting"
             with suppress(PegboardError):
                 self.messages = TurnOutcome.from_json(stored.waits.stored.get("outcome")).messages
         if stored.working:
@@ -313,7 +294,8 @@ class BackgroundAgent:
         messages = tuple(self._take_inbox())
         self._taken = []
         if isinstance(self.agent, Agent):
-            return evolve(run, history=(*self.messages, *messages), request=None, stored=None, answer=None)
+            self.messages = (*self.messages, *messages)
+            return evolve(run, history=self.messages, request=None, stored=None, answer=None)
         text = "\n\n".join(each.text for each in messages) or run.request
         return evolve(run, request=text, stored=None, answer=None)
 

@@ -15,9 +15,7 @@ from pegboard import ReadonlyContext, ToolContext, ToolRegistry, TurnOutcome
 from pegboard_agents.background import GRACE_SECONDS, BackgroundAgent, Root
 from pegboard_agents.handover import may_return
 from pegboard_agents.run import calling_registries
-
-STORED: Final = "agents:id:"
-"""Prefix of the keys of a session's state that have its agents, by id."""
+from pegboard_agents.stored import is_stored
 
 _turns: Final[ContextVar[tuple[ReadonlyContext | None, ...]]] = ContextVar("pegboard_agents_turns", default=(None,))
 """The contexts of the turns around this code, the innermost last; only of turns that have begun in watched registries.
@@ -70,7 +68,7 @@ class Crew:
     def add(self, context: ToolContext, agent: BackgroundAgent) -> None:
         """Adds an agent that a call has started, or found waiting in its session's state."""
         for each in self.agents:
-            if each.status == "ended" and (each.keep or each.is_left):
+            if each.status == "ended" and (each.keep or each.is_left or each.turn is None):
                 self._agents.pop(each.id, None)
         self._agents[agent.id] = agent
         agent.root, agent.within, agent.is_left = _root_of(context.request), _turns.get()[-1], False
@@ -185,7 +183,7 @@ def is_owner(context: ToolContext | ReadonlyContext, agent: BackgroundAgent) -> 
     """Whether an agent was started in this session; without one, in this turn, or as its state says."""
     if agent.owner != (context.user, context.session):
         return False
-    return context.session is not None or agent.turn == context.invocation or f"{STORED}{agent.id}" in context.state
+    return context.session is not None or agent.turn == context.invocation or is_stored(context.state, agent.id)
 
 
 def _is_of_turn(agent: BackgroundAgent, context: ReadonlyContext) -> bool:

@@ -12,20 +12,19 @@ from uuid import uuid4
 from attrs import define, field
 
 from pegboard import Tool, ToolContext, ToolError, ToolRegistry, ToolResult
-from pegboard.errors import log_failure
 from pegboard.json import is_object
 from pegboard_agents.agent import DEPTH, SECONDS, AnyAgent, check_agents
 from pegboard_agents.agent_call import check_depth
-from pegboard_agents.background import GRACE_SECONDS, BackgroundAgent, StoredAgent
-from pegboard_agents.crew import STORED, Crew, is_owner
+from pegboard_agents.background import GRACE_SECONDS, BackgroundAgent
+from pegboard_agents.crew import Crew, is_owner
 from pegboard_agents.run import inside, new_session
+from pegboard_agents.stored import read_agent, store_agent
 
 MOST_AGENTS: Final = 6
 """Agents that work, or wait for a person, at once: of one session, with those that they start themselves."""
 
 MOST_REMEMBERED: Final = 200  # agents that have ended, in this process
 MOST_WAITING: Final = 1_000  # agents that wait for a person, in this process
-MOST_STORED: Final = 20  # agents in the state of one session
 LONGEST_WAIT: Final = 3_600
 _ID: Final = {"type": "string", "description": "Id of the agent, as spawn_agent returned it."}
 
@@ -213,8 +212,8 @@ class _Background:
         stored = None if answer is None else answer.stored
         if not is_object(stored) or not is_object(agents := stored.get("agents")):
             return []
-        for id_, each in agents.items():  # of another process
-            self._remember(context, id_, each, context.state.get(f"{STORED}{id_}"))
+        for id_, each in agents.items():  # perhaps of another process
+            self._recall(context, id_, each)
         record = self._find(context, str(stored.get("asks")))
         if (waits := record.waits) is None or waits.key != stored.get("key"):
             return [f"The answer of the user wasn't used: {record.id} doesn't wait for it any more."]
@@ -253,9 +252,7 @@ class _Background:
         Raises:
             ToolError: There is none.
         """
-        record = self._known.get(id_)
-        if record is None or not is_owner(context, record):
-            record = self._remember(context, id_, context.state.get(f"{STORED}{id_}"))
+        record = self._recall(context, id_)
         if record is None:
             own = [each.id for each in list(self._known.values()) if is_owner(context, each)]
             there_are = f"There are {', '.join(own)}." if own else "Start one with spawn_agent."
@@ -265,41 +262,25 @@ class _Background:
         record.check_loop()
         return record
 
-    def _remember(self, context: ToolContext, id_: str, *stored: Any) -> BackgroundAgent | None:
-        """The agent that another process has stored last, unless this one has it; `None` if it can't be read."""
-        if (known := self._known.get(id_)) is not None:
-            return known if is_owner(context, known) else None
-        last = max(stored, key=_last_use)
-        try:
-            read = StoredAgent.from_json(last) if is_object(last) else None
-        except ValueError as error:
-            log_failure(f"reading the agent {id_:.80}", error)
+    def _recall(self, context: ToolContext, id_: str, stored: Any = None) -> BackgroundAgent | None:
+        """The agent of this id, in its latest state: of this process, of the session's state, or as stored elsewhere.
+
+        `None` if it isn't known, belongs to another session, or can't be read.
+        """
+        record, read = self._known.get(id_), read_agent(context.state, id_, stored)
+        if record is not None and not is_owner(context, record):
             return None
         if read is None or (agent := self.agents.get(read.agent)) is None:
-            return None
-        record = self._known[id_] = self._new(context, id_, agent, read.session)
+            return record
+        record = self._known[id_] = record or self._new(context, id_, agent, read.session)
         record.restore(read)
+        if record.status == "waiting" and record.turn is None and context.provides(ToolRegistry):
+            Crew.of(context).add(context, record)
         return record
 
     def _store(self, context: ToolContext, record: BackgroundAgent) -> None:
         """Stores an agent in the session's state, so that it can be resumed in another process."""
-        key, state = f"{STORED}{record.id}", context.state
-        others = [each for each in state if each.startswith(STORED) and each != key]
-        if (surplus := len(others) + 1 - MOST_STORED) > 0:
-            for each in sorted(others, key=lambda each: _last_use(state[each]))[:surplus]:
-                del state[each]
-        stored_agent = record.to_stored()
-        try:
-            state[key] = stored_agent.to_json()
-        except ValueError as error:  # too large, or no JSON: its answer is kept
-            log_failure(f"storing the conversation of {record.id}", error)
-            state[key] = stored_agent.evolve(messages=(), waits=None, working=False).to_json()
-
-
-def _last_use(stored: Any) -> float:
-    """When a stored agent was used last."""
-    used = stored.get("used") if is_object(stored) else None
-    return used if isinstance(used, int | float) else 0.0
+        store_agent(context.state, record.id, record.to_stored())
 
 
 async def _wait_for(
