@@ -44,6 +44,11 @@ def test_windows_line_ends_are_read():
     assert parse_lock(text.replace("\n", "\r\n").encode(), Path("x")).to_text() == text
 
 
+def _named(name):
+    entry = json.loads(locked(PLUGINS).to_text())["tools"]["size"]
+    return {**entry, "spec": {**entry["spec"], "name": name}}
+
+
 def _changed(change):
     data = json.loads(locked(PLUGINS).to_text())
     change(data)
@@ -69,6 +74,8 @@ def _changed(change):
         (_changed(lambda data: data["tools"]["size"].update(declared_trust="yes")), "declared_trust true or false"),
         (_changed(lambda data: data["tools"].update(other=data["tools"]["size"])), "has the definition of 'size'"),
         (_changed(lambda data: data["tools"]["size"]["spec"].update(what=1)), "what: unknown key"),
+        (_changed(lambda data: data["tools"].update({"a" * 900: _named("a" * 900)})), "damaged: 'aaa"),
+        (_changed(lambda data: data["tools"]["size"]["spec"].update({"\x1b[2J": 1})), r"damaged: \\u{1b}"),
         (_changed(lambda data: data["toolsets"].update(web={"definitions": {"a": []}})), "toolsets.web: definitions"),
     ],
 )

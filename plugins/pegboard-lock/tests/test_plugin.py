@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections import Counter
 from types import SimpleNamespace
@@ -266,6 +267,34 @@ async def test_a_lock_that_isnt_trusted_doesnt_put_the_users_lock_out_of_effect(
         assert (await registry.resolve()).names == ("name", "size"), "it is the one in effect now"
 
 
+@pytest.mark.parametrize("fault", ["a file of a long name", "a tool that can't be named", "a failure"])
+async def test_whatever_a_projects_lock_has_the_users_lock_stays_in_effect(tmp_path, monkeypatch, fault):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    own, project = tmp_path / "config" / "pegboard", tmp_path / "project"
+    for folder in (own, project):
+        write(folder / "pegboard.toml")
+    write_lock(own / "pegboard.lock", lock_of(Comparison(Lock(), own), Present([_OLD, NAME])), whole=True)
+    lock = lock_of(Comparison(Lock(), project), Present([SIZE, NAME, NAME.with_spec(name="gone")]))
+    if fault == "a file of a long name":
+        lock.tools["gone"]["distribution"] = f"file:{'a' * 5_000}"
+    text = lock.to_text()
+    if fault == "a tool that can't be named":
+        text = text.replace('"gone"', '"go ne"')
+    write(project / "pegboard.lock", text)
+    if fault == "a failure":
+        of_code = Comparison.of_code
+        monkeypatch.setattr(Comparison, "of_code", lambda own, *more: 1 / (own.base != project) and of_code(own, *more))
+    monkeypatch.chdir(project)
+    registry = ToolRegistry()
+    registry.contributions.config = load_config(project="search")
+    register_plugin(registry, LockPlugin, "lock")
+    registry.register(SIZE, NAME)
+    resolved = await registry.resolve()
+    assert resolved.names == ("name",)
+    assert "wording" in str(resolved.explain("size"))
+    assert str(project) in str(resolved.problems) or fault == "a file of a long name"
+
+
 async def test_two_locks_are_compared_with_the_same_tools_also_where_grants_are_bound_to_code(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -415,6 +444,20 @@ async def test_grants_are_bound_to_the_code_of_a_toolset_too(made, tmp_path):
         resolved = await made(NAME, tools=(), toolsets=(Commands(),), added="warn", bind_grants=True).resolve()
         digests.add(resolved.tools[0].digest)
     assert len(digests) == 2
+
+
+async def test_a_lock_that_changes_under_its_old_time_and_size_is_read_again(made, tmp_path):
+    file, registry = tmp_path / "pegboard.lock", made(SIZE, NAME)
+    assert (await registry.resolve()).names == ("name", "size")
+    facts = file.stat()
+    other = lock_of(
+        Comparison(Lock(), tmp_path), Present([SIZE.with_spec(description="Return the size of a FILE."), NAME])
+    )
+    with file.open("r+") as opened:
+        opened.write(other.to_text())
+    os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert file.stat().st_size == facts.st_size
+    assert (await registry.resolve()).names == ("name",)
 
 
 def test_unchanged_tools_are_checked_without_comparing_any_again(made, monkeypatch):

@@ -143,7 +143,8 @@ class Comparison:
             names -= {
                 known[0] if (known := self._known.get(tool)) else self.codes.name_of(tool) for tool in present.tools
             }
-        return {name for name in names if (self.codes.base / name.removeprefix(FILE)).exists()}
+        base = self.codes.base
+        return {name for name in names if os.path.exists(base / name.removeprefix(FILE))}  # noqa: PTH110  never raises
 
     def missing(self, present: Present) -> Mapping[str, JsonObject]:
         """The entries of locked tools that aren't there, by name, if what they were of is known now."""

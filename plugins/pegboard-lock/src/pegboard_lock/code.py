@@ -323,7 +323,7 @@ def _stamp(files: _Files) -> tuple[str, int]:
         for name, path in files.named:
             facts = os.stat(path)  # noqa: PTH116  a path object costs ten times this
             latest, size = max(latest, facts.st_mtime_ns), size + facts.st_size
-            stamps.append(f"{name}:{path}:{facts.st_mtime_ns}:{facts.st_size}:{facts.st_ino}")
+            stamps.append(f"{name}:{path}:{facts.st_mtime_ns}:{facts.st_ctime_ns}:{facts.st_size}:{facts.st_ino}")
     except OSError:
         return "", 0
     if not stamps or size > _MOST_BYTES:

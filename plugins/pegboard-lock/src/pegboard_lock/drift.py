@@ -12,7 +12,7 @@ from pegboard import Tool
 from pegboard.json import canonical_json, is_array, is_object
 from pegboard.schema import NOTES
 from pegboard.schema.converter import ALWAYS, JsonRecord, json_key
-from pegboard.text import escape_hidden
+from pegboard.text import escape_hidden, visible
 from pegboard.tools import alike
 from pegboard.typing import JsonObject
 from pegboard_lock.compare import SchemaChange, compare_arguments
@@ -161,7 +161,7 @@ def _texts(data: Any) -> Iterator[str]:
 
 
 def _difference(what: str, old: Any, new: Any) -> str:
-    return f"{what} was {_short(old)}, is {_short(new)}"
+    return f"{visible(what)[:_SHOWN]} was {_short(old)}, is {_short(new)}"
 
 
 def _short(value: Any) -> str:

@@ -15,11 +15,13 @@ from pegboard.config import distrust, is_trusted, may_bind, trust
 from pegboard.errors import PegboardError
 from pegboard.files import os_error_text, read_bounded, write_atomic
 from pegboard.json import canonical_json, digest_of, is_object, strict_json
+from pegboard.text import visible
 from pegboard.tools import alike
 from pegboard.typing import JsonObject
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 FORMAT: Final = 1
+_SHOWN: Final = 400  # characters of a fault
 _MARKERS: Final = (b"<<<<<<< ", b"=======", b">>>>>>> ")
 _ENTRY: Final = frozenset({"digest", "plugin", "distribution", "toolset", "declared_trust", "policy", "spec"})
 _NAMES: Final = ("plugin", "distribution", "toolset")
@@ -108,21 +110,28 @@ def parse_lock(content: bytes, file: Path) -> Lock:
     if any(line.startswith(_MARKERS) for line in content.splitlines()):
         raise LockError(file, "it has merge markers; resolve the conflict, or run 'registry lock'")
     try:
-        data: Any = strict_json(content)
-        if not isinstance(data, dict):
-            raise ValueError("it is no JSON object")  # noqa: TRY004, TRY301  as every other fault
-        table = cast("JsonObject", data)
-        form: Any = table.get("format")
-        if type(form) is not int or form != FORMAT:
-            fix = "a later one: update pegboard-lock" if type(form) is int and form > FORMAT else "not a lock's"
-            raise LockError(file, f"its format {form!r:.40} is {fix}; this one reads {FORMAT}")
-        lock = Lock(*(_table(table, key) for key in ("tools", "distributions", "toolsets")))
-        for name, entry in lock.tools.items():
-            _check_entry(name, entry)
-        for name, entry in lock.toolsets.items():
-            _check_definitions(name, entry.get("definitions", {}))
-    except (ValueError, RecursionError) as error:
-        raise LockError(file, f"it is damaged: {error!s:.300}; restore it, or run 'registry lock'") from None
+        return _lock_in(strict_json(content), file)
+    except LockError:
+        raise
+    except (ValueError, RecursionError, PegboardError) as error:
+        cause = visible(f"{error!s:.300}")[:_SHOWN]
+        raise LockError(file, f"it is damaged: {cause}; restore it, or run 'registry lock'") from None
+
+
+def _lock_in(data: Any, file: Path) -> Lock:
+    """The lock in JSON data; raises `LockError` for another format, and `ValueError` for a fault."""
+    if not isinstance(data, dict):
+        raise ValueError("it is no JSON object")  # noqa: TRY004  as every other fault
+    table = cast("JsonObject", data)
+    form: Any = table.get("format")
+    if type(form) is not int or form != FORMAT:
+        fix = "a later one: update pegboard-lock" if type(form) is int and form > FORMAT else "not a lock's"
+        raise LockError(file, f"its format {form!r:.40} is {fix}; this one reads {FORMAT}")
+    lock = Lock(*(_table(table, key) for key in ("tools", "distributions", "toolsets")))
+    for name, entry in lock.tools.items():
+        _check_entry(name, entry)
+    for name, entry in lock.toolsets.items():
+        _check_definitions(name, entry.get("definitions", {}))
     return lock
 
 
@@ -173,7 +182,7 @@ def stamp_of(file: Path) -> object:
         facts = file.stat()
     except OSError:
         return None
-    return facts.st_mtime_ns, facts.st_size, facts.st_ino
+    return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino
 
 
 def is_binding(file: Path, content: bytes) -> bool:

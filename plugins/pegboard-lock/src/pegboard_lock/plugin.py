@@ -13,6 +13,7 @@ from attrs import define, field, frozen
 from pegboard import Config, Problem, ResolvedTools, Tool, hookimpl
 from pegboard.callbacks import when
 from pegboard.config import trust_file
+from pegboard.errors import cause_of
 from pegboard.json import count_text
 from pegboard.toolsets import ToolMapper, identity_of
 from pegboard_lock.check import MOST_PROBLEMS_SHOWN, Comparison, Present
@@ -82,19 +83,21 @@ class LockPlugin:
         verdict: _Verdict | None = None
         faults: list[LockError] = []
         for place in places:
-            required = settings.required and place == places[0]
+            file, required = Path(place).absolute(), settings.required and place == places[0]
             try:
-                loaded = self._load(Path(place).absolute(), config, required=required)
-            except LockError as error:
-                if required:
-                    raise
-                faults.append(error)
-                continue
-            if loaded is not None and loaded.comparison is not None:
+                loaded = self._load(file, config, required=required)
+                if loaded is None or loaded.comparison is None:
+                    continue
                 verdict = verdict or _Verdict()
                 _judge(verdict, resolved, loaded.comparison, settings)
-                if loaded.binds:
-                    break
+            except Exception as error:
+                if required:
+                    raise
+                is_known = isinstance(error, LockError)
+                faults.append(error if is_known else LockError(file, f"it can't be compared: {cause_of(error)}"))
+                continue
+            if loaded.binds:
+                break
         if verdict is None and faults:
             raise faults[0]
         verdict = verdict or _Verdict()
