@@ -125,7 +125,12 @@ def test_a_conversation_fetches_loads_runs_an_agent_and_undoes_a_turn(chat, site
     assert "Others wrote what stands between" in sent[1]
     assert "There are 3 orders." in sent[-1]
 
-    with ModelServer([Round(text="All right.")]) as model, ModelServer() as agents_model:
+    again = [
+        Round(calls=[Call("send_agent_input", {"id": agents["ids"][0], "message": "And now?"})]),
+        Round(calls=[Call("wait_agents", agents)]),
+        Round(text="All right."),
+    ]
+    with ModelServer(again) as model, ModelServer([Round(text="Still 3 orders.")]) as agents_model:
         at = chat(model, agents_model)
         at.type("/diff\r")
         at.until(f"+{NOTES}1 file changed, +1 -0 lines. Only changes by the file tools are covered")
@@ -139,4 +144,6 @@ def test_a_conversation_fetches_loads_runs_an_agent_and_undoes_a_turn(chat, site
         at.type("/exit\r")
         assert at.end() == 0
     assert "The user has undone your changes of" in json.dumps(model.requests[0].body)
+    assert "Still 3 orders." in json.dumps(model.requests[-1].body)
+    assert "There are 3 orders." in json.dumps(agents_model.requests[0].body)
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["copy.md", "log.txt"]

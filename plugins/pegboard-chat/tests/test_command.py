@@ -362,3 +362,27 @@ def test_a_saved_session_that_is_no_short_text_is_a_usage_error(chat, tmp_path, 
     file = tmp_path / "talk.json"
     file.write_text(json.dumps({"format": 1, "messages": [], "session": session}))
     assert "session must be a text of 1-200 characters" in chat([], "Hi", "--history", str(file))[2]
+
+
+@pytest.mark.parametrize("process", ["one prompt", "a suspended turn"])
+def test_a_saved_conversation_keeps_its_state(chat, tmp_path, registry, process):
+    @tool
+    def count(context: ToolContext) -> str:
+        """Counts."""
+        context.state["count"] = context.state.get("count", 0) + 1
+        return f"{context.state['count']} {context.state.get('colour')}"
+
+    registry.register(count)
+    file, again = tmp_path / "talk.json", [ToolCall("count", {}), "Counted."]
+    first = again if process == "one prompt" else [again[0], ToolCall("wipe", {"path": "a"}, "c1")]
+    chat(first, "Count", "--history", str(file), "--state", "colour=red")
+    saved = json.loads(file.read_text())
+    assert (saved["state"], faults("registry chat --history FILE", saved)) == ({"colour": "red", "count": 1}, [])
+    assert "<- count: 2 red" in chat(again, "Count", "--history", str(file))[2]
+    assert "<- count: 3 blue" in chat(again, "Count", "--history", str(file), "--state", "colour=blue")[2]
+
+
+def test_a_saved_state_that_is_no_object_is_a_usage_error(chat, tmp_path):
+    file = tmp_path / "talk.json"
+    file.write_text(json.dumps({"format": 1, "messages": [], "state": [1]}))
+    assert "state must be an object" in chat([], "Hi", "--history", str(file))[2]

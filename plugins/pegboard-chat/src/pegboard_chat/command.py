@@ -116,6 +116,8 @@ def chat_command(  # noqa: PLR0913  one an option, by name
         how["output_type"] = _schema(schema)
     approver = approver_for(yes=yes, no=no)
     request = ModelRequest(saved.messages, instructions=system or ())
+    context = context_of(user, agent, None, None, state)
+    context = evolve(context, session=saved.session, state={**saved.state, **context.state})
 
     async def work() -> TurnOutcome | None:
         async with closing(client_of(session, name)) as responder:
@@ -124,7 +126,7 @@ def chat_command(  # noqa: PLR0913  one an option, by name
                 responder,
                 session.registry,
                 request,
-                evolve(context_of(user, agent, None, None, state), session=saved.session),
+                context,
                 {**how, "approver": approver},
                 ChatRenderer(Status(), streams=not (events or as_json or schema)),
                 history,

@@ -43,11 +43,13 @@ class SavedConversation:
         messages: The messages, oldest first.
         suspended: The last turn, if its calls wait for the user; or `None`.
         session: The conversation's id; a new one if it has none.
+        state: The session's state, such as the agents that work in the background and can be resumed.
     """
 
     messages: tuple[Message, ...] = ()
     suspended: TurnOutcome | None = None
     session: str = field(factory=lambda: f"chat_{uuid4().hex}")
+    state: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
 def read_conversation(file: str) -> SavedConversation:
@@ -78,16 +80,26 @@ def read_conversation(file: str) -> SavedConversation:
         suspended = TurnOutcome.from_json(facts["suspended"]) if facts.get("suspended") else None
     except (ValueError, PendingError) as error:
         raise click.UsageError(f"{file} isn't a valid conversation: {error}") from None
-    session = facts.get("session")
-    if session is None:
-        return SavedConversation(messages, suspended)
+    return SavedConversation(messages, suspended, **_read_session(file, facts))
+
+
+def _read_session(file: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The session's id, if the file has one, and its state."""
+    own = {name: facts[name] for name in ("session", "state") if facts.get(name) is not None}
+    session, state = own.get("session", "?"), own.get("state", {})
     if not isinstance(session, str) or not 0 < len(session) <= MOST_ID:
         raise click.UsageError(f"{file} isn't a valid conversation: session must be a text of 1-{MOST_ID} characters")
-    return SavedConversation(messages, suspended, session)
+    if not isinstance(state, dict):
+        raise click.UsageError(f"{file} isn't a valid conversation: state must be an object")
+    return own
 
 
 def write_conversation(
-    file: str, messages: Sequence[Message], suspended: TurnOutcome | None = None, session: str | None = None
+    file: str,
+    messages: Sequence[Message],
+    suspended: TurnOutcome | None = None,
+    session: str | None = None,
+    state: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes a conversation atomically; only the file's owner can read it.
 
@@ -97,6 +109,8 @@ def write_conversation(
     data: JsonObject = {"format": FORMAT, "messages": [each.to_json() for each in messages]}
     if session is not None:
         data["session"] = session
+    if state:
+        data["state"] = dict(state)
     if suspended is not None:
         data["suspended"] = suspended.to_json()
     try:
@@ -175,7 +189,8 @@ class Conversation:
             click.ClickException: It can't be written.
         """
         if self.file is not None:
-            write_conversation(self.file, self.request.messages, self.suspended, self.context.session)
+            context = self.context
+            write_conversation(self.file, self.request.messages, self.suspended, context.session, context.state)
 
     async def _run(self, turn: Turn) -> TurnOutcome:
         try:
