@@ -491,8 +491,18 @@ def test_a_page_is_kept_for_a_while(web, server):
     assert server.paths == ["/a", "/b"], "also where a redirect leads to it"
 
 
-def test_what_a_server_wants_kept_nowhere_isnt_kept(web, server):
-    url, tool = server.page("/a", "x", **{"cache-control": "private, no-store"}), WebFetch(Settings(allow=web.LOCAL))
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *(
+            {"cache-control": value}
+            for value in ("no-store", "max-age=9, Private", 'no-cache="x"', "max-age=0,no-store")
+        ),
+        {"vary": "accept, *"},
+    ],
+)
+def test_what_isnt_for_all_isnt_kept(web, server, headers):
+    url, tool = server.page("/a", "x", **headers), WebFetch(Settings(allow=web.LOCAL))
     for _ in range(2):
         web.fetch(url, tool=tool)
     assert server.paths == ["/a", "/a"]

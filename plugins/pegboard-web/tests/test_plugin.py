@@ -43,6 +43,18 @@ def test_doctor_says_why_search_isnt_offered():
     assert findings(search={"backend": "searxng"})[0][0] == "web_search isn't offered: searxng needs a url."
 
 
+@pytest.mark.parametrize(("backend", "key"), [("brave", "key"), ("searxng", "url")])
+def test_doctor_names_the_secret_that_is_missing(monkeypatch, backend, key):
+    monkeypatch.delenv("THE_SECRET", raising=False)
+    found = []
+    given = {"search": {"backend": backend, key: {"env": "THE_SECRET"}}}
+    Plugin({"search": {"backend": backend}}, given).pegboard_diagnose(lambda *each: found.append(each))
+    assert found[0][0] == (
+        f"web_search isn't offered: {backend} needs a {key}: setting 'plugins.web.search.{key}' is left out: "
+        "the environment has no THE_SECRET."
+    )
+
+
 @pytest.mark.parametrize("place", ["proxy", "search"])
 def test_without_its_proxy_nothing_is_fetched(monkeypatch, place):
     """Where the proxy is a variable that isn't set, as everything would be fetched directly."""

@@ -71,6 +71,7 @@ def test_results_are_cut_here(web):
     result = search(web, backend, limit=3)
     assert [each["url"][-1] for each in result.structured_content["results"]] == ["0", "1", "2"]
     assert len(result.text) < 5_000
+    assert result.text.startswith("The results of a web search. 47 further results not shown. Others wrote")
     assert backend.asked == [("some words", 3)]
 
 

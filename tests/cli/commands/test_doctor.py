@@ -154,6 +154,14 @@ def test_mistakes_of_authors_are_reported_with_a_fix(run, site, code, cause):
 
 
 @pytest.mark.slow
+def test_a_plugin_whose_secret_is_missing_says_what_it_lacks(run, site, home):
+    site.add("slip", f"{DIAGNOSE}(report):\n    report('its search is off', 'Set a key.')\n")
+    write(home / "config/pegboard/pegboard.toml", '[plugins.slip]\nkey = { env = "NO_SUCH_KEY" }')
+    missing = "setting 'key' is left out: the environment has no NO_SUCH_KEY"
+    assert {missing, "its search is off"} <= {*found(run)["plugin 'slip' (pegboard-slip)"]}
+
+
+@pytest.mark.slow
 def test_a_note_of_a_plugin_is_no_problem(run, empty_site):
     registers = f"{HOOK}predicates(register):\n    register('noted', lambda tool, context: True)\n"
     notes = "@hookimpl\ndef pegboard_diagnose(report):\n    report('one of its tools is missing', None)\n"

@@ -24,6 +24,7 @@ PERMISSION: Final = "fetch"
 MOST_REDIRECTS: Final = 5
 _MOST_ERROR: Final = 2_000  # characters of an error's page
 _ACCEPT: Final = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, */*;q=0.5"
+_NOT_FOR_ALL: Final = frozenset({"no-store", "no-cache", "private"})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
@@ -84,7 +85,7 @@ class Fetcher:
         if not found.is_success:
             raise await run_in_thread(_refusal, found)
         page = await run_in_thread(read_page, found)
-        if "no-store" not in found.headers.get("cache-control", "").lower():
+        if _is_for_all(found):
             self._cache.put(page)
         return page
 
@@ -106,6 +107,13 @@ class Fetcher:
             if page is not None:
                 return page
         raise ToolError(f"{short(url)} redirects again and again: {MOST_REDIRECTS} redirects were followed.")
+
+
+def _is_for_all(answer: Answer) -> bool:
+    """Whether an answer may be given to other users and sessions for a while (RFC 9111)."""
+    control = answer.headers.get("cache-control", "").lower().split(",")
+    forbids = _NOT_FOR_ALL.intersection(word.partition("=")[0].strip() for word in control)
+    return not forbids and "*" not in answer.headers.get("vary", "")
 
 
 def _is_same_server(url: httpx2.URL, target: httpx2.URL) -> bool:

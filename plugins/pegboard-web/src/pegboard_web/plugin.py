@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pegboard import hookimpl
-from pegboard_web.settings import Settings, check_proxies, read_settings
+from pegboard_web.settings import Settings, check_proxies, missing_secret, read_settings
 
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 _FIXES: Final = {
@@ -28,6 +28,7 @@ class Plugin:
 
     def __init__(self, settings: Mapping[str, Any], given: Mapping[str, Any] = _NO_SETTINGS) -> None:
         check_proxies(given)
+        self._given = given
         self.settings: Settings = read_settings(settings)
 
     @hookimpl
@@ -57,4 +58,6 @@ class Plugin:
             backends = "plugins.web.search.backend can be searxng, brave or tavily"
             report(f"web_search isn't offered: no search backend is set ({backends}).", None)
         elif search.lacks is not None:
-            report(f"web_search isn't offered: {search.backend} needs a {search.lacks}.", _FIXES[search.lacks])
+            missing = missing_secret(self._given, "search", search.lacks)
+            reason = f": {missing}" if missing else ""
+            report(f"web_search isn't offered: {search.backend} needs a {search.lacks}{reason}.", _FIXES[search.lacks])

@@ -55,17 +55,19 @@ class SearchBackend(Protocol):
         ...
 
 
-def results_of(query: str, found: Sequence[SearchResult], allowed: Sequence[Network]) -> ToolResult:
+def results_of(query: str, found: Sequence[SearchResult], most: int, allowed: Sequence[Network]) -> ToolResult:
     """The result of a search: its pages as a text, and as data. What can't be fetched is left out.
 
     Args:
         query: The words that were searched for.
         found: What a backend has found.
+        most: How many of them are shown.
         allowed: Networks whose addresses can be fetched although they aren't global.
     """
-    pages = list(_pages(found, allowed))
-    left = len(found) - len(pages)
+    pages = list(_pages(found[:most], allowed))
+    left, further = len(found[:most]) - len(pages), len(found) - most
     note = f" {count_text(left, 'result')} with an address that can't be fetched left out." if left > 0 else ""
+    note += f" {count_text(further, 'further result')} not shown." if further > 0 else ""
     if not pages:
         return ToolResult(f"No results for {query!r}.{note} Try other words.")  # pyright: ignore[reportArgumentType]  converted
     lines = [f"{place}. {page['title']}\n   {page['url']}\n   {page['text']}" for place, page in enumerate(pages, 1)]

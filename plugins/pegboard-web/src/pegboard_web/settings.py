@@ -121,10 +121,20 @@ def check_proxies(given: Mapping[str, Any]) -> None:
     Raises:
         ValueError: The secret of a proxy is missing.
     """
-    proxies = {f"{PLACE}.proxy": given.get("proxy")}
-    if is_object(search := given.get("search")):
-        proxies[f"{PLACE}.search.proxy"] = search.get("proxy")
+    if missing := missing_secret(given, "proxy") or missing_secret(given, "search", "proxy"):
+        raise ValueError(f"{missing}. Nothing is fetched without it: set it, or remove the setting")
+
+
+def missing_secret(given: Mapping[str, Any], *path: str) -> str | None:
+    """A sentence on the secret that a setting refers to, if it is missing.
+
+    Args:
+        given: The table `[plugins.web]` with references to secrets.
+        path: The keys of the setting in it.
+    """
+    value: Any = dict(given)
+    for key in path:
+        value = value.get(key) if is_object(value) else None
     missing: list[str] = []
-    with_secrets(proxies, missing, [])
-    if missing:
-        raise ValueError(f"{missing[0]}. Nothing is fetched without it: set it, or remove the setting")
+    with_secrets({".".join((PLACE, *path)): value}, missing, [])
+    return missing[0] if missing else None

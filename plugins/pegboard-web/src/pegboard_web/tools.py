@@ -113,7 +113,7 @@ class WebSearch:
             limit: Maximum number of results.
         """
         found = await self.backend.search(query, limit)
-        return results_of(query, found[:limit], self.settings.networks)
+        return results_of(query, found, limit, self.settings.networks)
 
 
 def _part(page: Page, offset: int) -> ToolResult:

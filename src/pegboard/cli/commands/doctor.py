@@ -253,7 +253,7 @@ def _of_plugins(session: Session) -> Iterator[Finding]:
             if name in OWN:
                 cause = f"its command {name!r} is hidden: 'registry {name}' is built in"
                 yield subject, cause, "Ask its author to rename it."
-        if works and manifest is not None and _DIAGNOSE in manifest.hooks:
+        if _DIAGNOSE in working.get(found.name, ()):
             yield from _of_diagnosis(found, session)
     unused = {plugin.name for plugin in session.registry.plugins() if plugin.status in ("blocked", "disabled")}
     enabled = (found for found in session.entries() if found.name not in unused)
@@ -266,10 +266,10 @@ def _subject_of(found: FoundPlugin) -> str:
     return f"plugin {found.name!r} ({found.distribution})"
 
 
-def _working(session: Session) -> set[str]:
-    """The names of the plugins that work, at least in part."""
+def _working(session: Session) -> dict[str, tuple[str, ...]]:
+    """The names of the plugins that work, at least in part, with their hooks."""
     plugins = session.registry.plugins()
-    return {plugin.name for plugin in plugins if plugin.status in ("listed", "loaded", "partial")}
+    return {plugin.name: plugin.hooks for plugin in plugins if plugin.status in ("listed", "loaded", "partial")}
 
 
 def _of_diagnosis(found: FoundPlugin, session: Session) -> Iterator[Finding]:
