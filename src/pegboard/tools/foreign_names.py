@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import Final
 
@@ -24,6 +23,8 @@ def mapped_name(foreign: str) -> str:
     """
     if is_valid_name(foreign) and not re.fullmatch(".+_[0-9a-f]{10}", foreign):
         return foreign
+    import hashlib  # not needed for valid names
+
     digest = hashlib.sha256(foreign.encode("utf-8", "surrogatepass")).hexdigest()[:10]
     readable = re.sub("[^A-Za-z0-9_-]", "_", foreign)
     if not re.match("[A-Za-z_]", readable) or readable.lower().startswith("pegboard_"):
