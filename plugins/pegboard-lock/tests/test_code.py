@@ -26,7 +26,7 @@ def site(tmp_path, monkeypatch):
     return root
 
 
-def _installed(root: Path, *, record: str = "", wheel: str = "", **options) -> Path:
+def _install_demo(root: Path, *, record: str = "", wheel: str = "", **options) -> Path:
     write(root / "demo_tools" / "__init__.py", "A = 1\n")
     write(root / "demo_tools" / "__pycache__" / "__init__.pyc", "compiled")
     record = f"demo_tools/__init__.py,,\ndemo_tools/__pycache__/__init__.pyc,,\n../bin/demo,,\n{record}"
@@ -43,7 +43,7 @@ def _code(base: Path, name: str = "demo"):
 
 
 def test_it_covers_a_distributions_own_files_and_nothing_of_its_installer(site, tmp_path):
-    folder = _installed(site, record="demo-1.0.dist-info/INSTALLER,,\ndemo-1.0.dist-info/RECORD,,\n")
+    folder = _install_demo(site, record="demo-1.0.dist-info/INSTALLER,,\ndemo-1.0.dist-info/RECORD,,\n")
     (folder / "INSTALLER").write_text("pip")
     entry = CodeDigests(tmp_path).entry("demo")
     assert entry["version"] == "1.0"
@@ -55,7 +55,7 @@ def test_it_covers_a_distributions_own_files_and_nothing_of_its_installer(site, 
 
 
 def test_it_is_the_same_in_another_folder(site, tmp_path, monkeypatch):
-    _installed(site)
+    _install_demo(site)
     before = _code(tmp_path)
     shutil.move(site, tmp_path / "elsewhere")
     monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))
@@ -64,7 +64,7 @@ def test_it_is_the_same_in_another_folder(site, tmp_path, monkeypatch):
 
 def test_compiled_files_have_a_digest_for_their_wheel_tag(site, tmp_path):
     write(site / "demo_tools" / "fast.so", "machine code")
-    _installed(site, record="demo_tools/fast.so,,\n", wheel="Tag: cp311-cp311-linux_x86_64\n")
+    _install_demo(site, record="demo_tools/fast.so,,\n", wheel="Tag: cp311-cp311-linux_x86_64\n")
     code = _code(tmp_path)
     assert set(code) == {"*", "cp311-cp311-linux_x86_64"}
     other = {"*": code["*"], "cp312-cp312-macosx_11_0_arm64": "sha256:1"}
@@ -93,7 +93,7 @@ def test_what_the_lock_doesnt_know_is_no_drift_and_what_cant_be_known_now_is(loc
 
 
 def test_of_an_editable_install_the_sources_count(site, tmp_path):
-    _installed(site, editable=True)
+    _install_demo(site, editable=True)
     before = _code(tmp_path)
     assert before is not None
     write(site / "demo_tools" / "data.txt", "more")
@@ -127,20 +127,20 @@ def test_of_an_editable_install_all_packages_beside_the_plugins_count_and_no_pat
 
 def test_one_that_isnt_installed_or_has_no_record_has_none(site, tmp_path):
     assert CodeDigests(tmp_path).entry("nowhere") == {"version": None, "code": None}
-    folder = _installed(site)
+    folder = _install_demo(site)
     (folder / "RECORD").unlink()
     assert CodeDigests(tmp_path).entry("demo") == {"version": "1.0", "code": None}
 
 
 def test_a_file_that_is_missing_makes_it_unknown(site, tmp_path):
-    _installed(site)
+    _install_demo(site)
     (site / "demo_tools" / "__init__.py").unlink()
     assert _code(tmp_path) is None
 
 
 def test_files_are_looked_at_once_a_second_and_read_when_their_stamp_changes(site, tmp_path):
     now = [0.0]
-    _installed(site)
+    _install_demo(site)
     digests = CodeDigests(tmp_path, clock=lambda: now[0])
     before = digests.entry("demo")
     write(site / "demo_tools" / "__init__.py", "A = 22\n")
@@ -151,7 +151,7 @@ def test_files_are_looked_at_once_a_second_and_read_when_their_stamp_changes(sit
 
 @pytest.mark.parametrize("editable", [False, True])
 def test_files_are_listed_again_only_when_their_record_or_a_folder_has_changed(site, tmp_path, monkeypatch, editable):
-    folder, now = _installed(site, record="demo-1.0.dist-info/RECORD,,\n", editable=editable), [0.0]
+    folder, now = _install_demo(site, record="demo-1.0.dist-info/RECORD,,\n", editable=editable), [0.0]
     digests = CodeDigests(tmp_path, clock=lambda: now[0])
     seen = [digests.entry("demo")]
     with monkeypatch.context() as patched:
@@ -172,7 +172,7 @@ def test_files_are_listed_again_only_when_their_record_or_a_folder_has_changed(s
 
 
 def test_digests_are_kept_for_other_processes_by_the_files_stamps(site, tmp_path):
-    _installed(site)
+    _install_demo(site)
     before = _code(tmp_path)
     (cache,) = (tmp_path / "cache").rglob("lock-code.json")
     assert cache.stat().st_mode & 0o077 == 0
@@ -183,7 +183,7 @@ def test_digests_are_kept_for_other_processes_by_the_files_stamps(site, tmp_path
 
 
 def test_what_changed_just_now_isnt_kept(site, tmp_path):
-    _installed(site)
+    _install_demo(site)
     write(site / "demo_tools" / "__init__.py", "A = 22\n")
     assert _code(tmp_path)
     assert not [*(tmp_path / "cache").rglob("lock-code.json")]

@@ -54,10 +54,10 @@ _OLD = SIZE.with_spec(description="Old.")
 
 
 @pytest.fixture
-def made(tmp_path):
+def make_registry(tmp_path):
     """Makes a registry with the lock of these tools, and settings."""
 
-    def made(*locked, tools=(SIZE, NAME), toolsets=(), **settings):
+    def make_registry(*locked, tools=(SIZE, NAME), toolsets=(), **settings):
         if locked:
             lock = lock_of(Comparison(Lock(), tmp_path), Present(locked))
             write_lock(tmp_path / "pegboard.lock", lock, whole=True)
@@ -70,16 +70,16 @@ def made(tmp_path):
         registry.register(*tools, *toolsets)
         return registry
 
-    return made
+    return make_registry
 
 
-async def test_tools_as_locked_are_offered_without_a_problem(made):
-    resolved = await made(SIZE, NAME).resolve()
+async def test_tools_as_locked_are_offered_without_a_problem(make_registry):
+    resolved = await make_registry(SIZE, NAME).resolve()
     assert (resolved.names, resolved.problems) == (("name", "size"), ())
 
 
-async def test_a_drifted_tool_is_held_back_with_the_commands_to_run(made):
-    registry = made(SIZE.with_spec(description="Old."), NAME)
+async def test_a_drifted_tool_is_held_back_with_the_commands_to_run(make_registry):
+    registry = make_registry(SIZE.with_spec(description="Old."), NAME)
     resolved = await registry.resolve()
     assert resolved.names == ("name",)
     (problem,) = resolved.problems
@@ -91,27 +91,27 @@ async def test_a_drifted_tool_is_held_back_with_the_commands_to_run(made):
     assert "'registry lock size --functions" in str(resolved.explain("size"))
 
 
-async def test_a_held_tool_cant_be_called(made):
-    registry = made(SIZE.with_spec(description="Old."), NAME)
+async def test_a_held_tool_cant_be_called(make_registry):
+    registry = make_registry(SIZE.with_spec(description="Old."), NAME)
     assert (await registry.call("size", {"path": "a"})).kind == "not_offered"
     assert (await registry.call("name", {"path": "a"})).text == "a"
     assert (await registry.decide("size", {"path": "a"})).action == "deny"
 
 
-async def test_an_added_tool_is_held_back_and_a_removed_one_reported(made):
-    resolved = await made(SIZE, NAME.with_spec(name="gone")).resolve()
+async def test_an_added_tool_is_held_back_and_a_removed_one_reported(make_registry):
+    resolved = await make_registry(SIZE, NAME.with_spec(name="gone")).resolve()
     assert resolved.names == ("size",)
     assert {problem.tool for problem in resolved.problems} == {"name", "gone"}
 
 
-async def test_a_class_may_warn(made):
-    resolved = await made(SIZE.with_spec(description="Old."), NAME, wording="warn").resolve()
+async def test_a_class_may_warn(make_registry):
+    resolved = await make_registry(SIZE.with_spec(description="Old."), NAME, wording="warn").resolve()
     assert resolved.names == ("name", "size")
     assert "has changed: wording" in resolved.problems[0].cause
 
 
-async def test_a_class_may_ask_and_each_call_shows_the_drift(made):
-    registry, asked = made(SIZE.with_spec(description="Old."), NAME, wording="ask"), []
+async def test_a_class_may_ask_and_each_call_shows_the_drift(make_registry):
+    registry, asked = make_registry(SIZE.with_spec(description="Old."), NAME, wording="ask"), []
 
     def approver(request, _context):
         asked.append(request)
@@ -129,8 +129,8 @@ async def test_a_class_may_ask_and_each_call_shows_the_drift(made):
 
 
 @pytest.mark.parametrize("bind_grants", [False, True])
-async def test_a_call_asks_for_what_had_drifted_when_its_tools_were_resolved(made, tmp_path, bind_grants):
-    registry = made(SIZE.with_spec(description="Old."), NAME, wording="ask", bind_grants=bind_grants)
+async def test_a_call_asks_for_what_had_drifted_when_its_tools_were_resolved(make_registry, tmp_path, bind_grants):
+    registry = make_registry(SIZE.with_spec(description="Old."), NAME, wording="ask", bind_grants=bind_grants)
     resolved = await registry.resolve()
     asking, other = resolved.tools[1], resolved.tools[0]
     assert (registry.may_ask(asking), registry.may_ask(other)) == (True, False)
@@ -140,27 +140,27 @@ async def test_a_call_asks_for_what_had_drifted_when_its_tools_were_resolved(mad
         assert (await registry.decide("size", {"path": "a"}, resolved=tools)).action == action
 
 
-async def test_a_lazy_tool_asks_once_it_is_loaded(made):
+async def test_a_lazy_tool_asks_once_it_is_loaded(make_registry):
     lazy = Tool.lazy(SIZE.spec, lambda: size)
-    registry = made(lazy.with_spec(description="Old."), tools=[lazy], wording="ask")
+    registry = make_registry(lazy.with_spec(description="Old."), tools=[lazy], wording="ask")
     assert (await registry.call("size", {"path": "abc"})).kind == "denied"
     registry.approver = lambda *_: Once()
     assert (await registry.call("size", {"path": "abc"})).text == "3"
 
 
-async def test_what_is_accepted_meanwhile_no_longer_asks(made, tmp_path):
-    registry = made(SIZE.with_spec(description="Old."), NAME, wording="ask")
+async def test_what_is_accepted_meanwhile_no_longer_asks(make_registry, tmp_path):
+    registry = make_registry(SIZE.with_spec(description="Old."), NAME, wording="ask")
     await registry.resolve()
     assert (await registry.decide("size", {"path": "a"})).action == "ask"
     write_lock(tmp_path / "pegboard.lock", lock_of(Comparison(Lock(), tmp_path), Present([SIZE, NAME])), whole=True)
     assert (await registry.decide("size", {"path": "a"})).action == "allow"
 
 
-async def test_without_a_lock_everything_is_offered(made):
-    assert (await made().resolve()).names == ("name", "size")
+async def test_without_a_lock_everything_is_offered(make_registry):
+    assert (await make_registry().resolve()).names == ("name", "size")
 
 
-async def _entered(registry) -> Counter[str]:
+async def _count_functions(registry) -> Counter[str]:
     """The functions of pegboard that a call without resolved tools enters, the second time."""
     assert (await registry.call("size", {"path": "abc"})).text == "3"
     entered: Counter[str] = Counter()
@@ -177,10 +177,10 @@ async def _entered(registry) -> Counter[str]:
     return entered
 
 
-async def test_without_a_lock_a_call_only_looks_whether_there_is_one(made, tmp_path):
-    plain, registry = ToolRegistry(), made()
+async def test_without_a_lock_a_call_only_looks_whether_there_is_one(make_registry, tmp_path):
+    plain, registry = ToolRegistry(), make_registry()
     plain.register(SIZE)
-    more = await _entered(registry) - await _entered(plain)
+    more = await _count_functions(registry) - await _count_functions(plain)
     asked = {"ToolRegistry._is_checked", "ToolRegistry._load", "Contributions.unloaded"}
     asked |= {"Contributions.is_checked", "Catalogue.callbacks", "is_due"}
     assert {*more} == asked | {"LockPlugin._applies", "LockPlugin._read_settings", "let_pin"}
@@ -190,10 +190,10 @@ async def test_without_a_lock_a_call_only_looks_whether_there_is_one(made, tmp_p
 
 
 @pytest.mark.parametrize("content", [None, "{}", "<<<<<<< mine\n", "[" * 1_000])
-async def test_without_a_usable_lock_that_is_required_nothing_is_offered(made, tmp_path, content):
+async def test_without_a_usable_lock_that_is_required_nothing_is_offered(make_registry, tmp_path, content):
     if content is not None:
         (tmp_path / "pegboard.lock").write_text(content)
-    registry = made(required=True)
+    registry = make_registry(required=True)
     resolved = await registry.resolve()
     assert resolved.names == ()
     assert "no tool is offered, as [lock] required = true: plugin 'lock' couldn't check" in resolved.problems[0].cause
@@ -202,9 +202,9 @@ async def test_without_a_usable_lock_that_is_required_nothing_is_offered(made, t
 
 @pytest.mark.slow  # it looks for all installed plugins
 async def test_a_plugin_that_fails_to_load_holds_all_tools_back_and_its_lock_accepts_nothing(
-    made, tmp_path, monkeypatch
+    make_registry, tmp_path, monkeypatch
 ):
-    made(SIZE)
+    make_registry(SIZE)
     config = Config(lock={"file": str(tmp_path / "pegboard.lock"), "required": True}, enable=("lock",))
     accept_toolset(config, "web", None, [])
     monkeypatch.setitem(sys.modules, "pegboard_lock.plugin", None)
@@ -216,18 +216,20 @@ async def test_a_plugin_that_fails_to_load_holds_all_tools_back_and_its_lock_acc
     assert pins_of(config, "web", None) is None
 
 
-async def test_a_damaged_lock_that_isnt_required_is_a_problem(made, tmp_path):
+async def test_a_damaged_lock_that_isnt_required_is_a_problem(make_registry, tmp_path):
     (tmp_path / "pegboard.lock").write_text("{}")
-    resolved = await made().resolve()
+    resolved = await make_registry().resolve()
     assert resolved.names == ("name", "size")
     assert "couldn't check the tools" in resolved.problems[0].cause
 
 
-async def test_a_projects_lock_holds_back_before_it_is_trusted_and_with_required_accepts_nothing(made, tmp_path):
-    registry = made(SIZE.with_spec(description="Old."), NAME)
+async def test_a_projects_lock_holds_back_before_it_is_trusted_and_with_required_accepts_nothing(
+    make_registry, tmp_path
+):
+    registry = make_registry(SIZE.with_spec(description="Old."), NAME)
     (tmp_path / "pegboard.toml").touch()
     assert (await registry.resolve()).names == ("name",)
-    strict = made(required=True)
+    strict = make_registry(required=True)
     resolved = await strict.resolve()
     assert resolved.names == ()
     assert "registry config trust" in resolved.problems[0].cause
@@ -315,14 +317,14 @@ async def test_two_locks_are_compared_with_the_same_tools_also_where_grants_are_
     assert all(each.spec.meta for each in resolved.tools)
 
 
-async def test_wrong_settings_are_a_problem(made):
-    resolved = await made(SIZE, NAME, wordings="hold").resolve()
+async def test_wrong_settings_are_a_problem(make_registry):
+    resolved = await make_registry(SIZE, NAME, wordings="hold").resolve()
     assert "lock.wordings: unknown key. Did you mean 'wording'?" in resolved.problems[0].cause
-    resolved = await made(SIZE, NAME, wording="never").resolve()
+    resolved = await make_registry(SIZE, NAME, wording="never").resolve()
     assert "wording" in resolved.problems[0].cause
 
 
-async def test_a_toolset_whose_server_is_another_is_held_back(made, tmp_path):
+async def test_a_toolset_whose_server_is_another_is_held_back(make_registry, tmp_path):
     class Server:
         name, identity = "web", {"command": "old"}
 
@@ -330,7 +332,7 @@ async def test_a_toolset_whose_server_is_another_is_held_back(made, tmp_path):
             return [SIZE]
 
     server = Server()
-    registry = made(tools=(), toolsets=(server,))
+    registry = make_registry(tools=(), toolsets=(server,))
     resolved = await registry.resolve()
     from pegboard.toolsets import identity_of
 
@@ -348,9 +350,11 @@ async def test_a_toolset_whose_server_is_another_is_held_back(made, tmp_path):
     assert "toolset 'web' comes from another server" in problem.cause
 
 
-async def test_a_tool_of_a_toolset_that_changes_between_two_requests_is_held_back_in_the_second(made, tmp_path):
+async def test_a_tool_of_a_toolset_that_changes_between_two_requests_is_held_back_in_the_second(
+    make_registry, tmp_path
+):
     offered = [SIZE]
-    registry = made(tools=(), toolsets=(ToolsetFunction("web", lambda: list(offered)),))
+    registry = make_registry(tools=(), toolsets=(ToolsetFunction("web", lambda: list(offered)),))
     first = await registry.resolve()
     lock = lock_of(Comparison(Lock(), tmp_path), Present(first.tools, {"web": None}, frozenset({"web"})))
     write_lock(tmp_path / "pegboard.lock", lock, whole=True)
@@ -361,16 +365,16 @@ async def test_a_tool_of_a_toolset_that_changes_between_two_requests_is_held_bac
     assert (await registry.call("size", {"path": "abc"}, resolved=first)).text == "3"
 
 
-async def test_many_changed_tools_are_held_back_with_few_problems(made):
+async def test_many_changed_tools_are_held_back_with_few_problems(make_registry):
     many = [SIZE.with_spec(name=f"t{n}") for n in range(31)]
     wide = [each.with_spec(input_schema={"type": "object", "properties": {"path": {"minLength": 1}}}) for each in many]
-    registry = made(*many, tools=wide)
+    registry = make_registry(*many, tools=wide)
     resolved = await registry.resolve()
     assert (resolved.names, len(resolved.problems)) == ((), 21)
     assert "11 more problems" in resolved.problems[-1].cause
 
 
-async def test_the_search_for_values_ends_in_time_however_many_tools_have_changed(made, monkeypatch):
+async def test_the_search_for_values_ends_in_time_however_many_tools_have_changed(make_registry, monkeypatch):
     """Else the check would take too long, and a check that isn't required and fails holds nothing back."""
     from pegboard_lock import check, compare
 
@@ -378,12 +382,12 @@ async def test_the_search_for_values_ends_in_time_however_many_tools_have_change
     monkeypatch.setattr(compare, "_values", lambda *_: pytest.fail("values are sought"))
     many = [SIZE.with_spec(name=f"t{n}") for n in range(300)]
     wide = [each.with_spec(input_schema={"type": "object", "properties": {"path": {"minLength": 1}}}) for each in many]
-    resolved = await made(*many, tools=wide).resolve()
+    resolved = await make_registry(*many, tools=wide).resolve()
     assert resolved.names == ()
     assert "incompatible: no value was found" in resolved.problems[0].cause
 
 
-async def test_a_comparison_that_takes_all_the_time_is_made_once_and_the_next_one_later(made, monkeypatch):
+async def test_a_comparison_that_takes_all_the_time_is_made_once_and_the_next_one_later(make_registry, monkeypatch):
     from pegboard_lock import check, drift
 
     compared, now = [], [100.0]
@@ -394,7 +398,7 @@ async def test_a_comparison_that_takes_all_the_time_is_made_once_and_the_next_on
 
     monkeypatch.setattr(check, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(drift, "compare_arguments", compare_slowly)
-    registry = made(*(each.with_spec(description="Old.") for each in (SIZE, NAME)))
+    registry = make_registry(*(each.with_spec(description="Old.") for each in (SIZE, NAME)))
     for expected in ([True, False], [True], []):
         assert (await registry.resolve()).names == ()
         assert compared == expected
@@ -429,7 +433,7 @@ async def test_grants_may_be_bound_to_the_code(tmp_path):
     assert digests[0] != digests[1]
 
 
-async def test_grants_are_bound_to_the_code_of_a_toolset_too(made, tmp_path):
+async def test_grants_are_bound_to_the_code_of_a_toolset_too(make_registry, tmp_path):
     folder = tmp_path / "tools"
 
     class Commands:
@@ -441,13 +445,13 @@ async def test_grants_are_bound_to_the_code_of_a_toolset_too(made, tmp_path):
     digests = set[str]()
     for text in ("1", "22", "1"):
         write(folder / "size.sh", text)
-        resolved = await made(NAME, tools=(), toolsets=(Commands(),), added="warn", bind_grants=True).resolve()
+        resolved = await make_registry(NAME, tools=(), toolsets=(Commands(),), added="warn", bind_grants=True).resolve()
         digests.add(resolved.tools[0].digest)
     assert len(digests) == 2
 
 
-async def test_a_lock_that_changes_under_its_old_time_and_size_is_read_again(made, tmp_path):
-    file, registry = tmp_path / "pegboard.lock", made(SIZE, NAME)
+async def test_a_lock_that_changes_under_its_old_time_and_size_is_read_again(make_registry, tmp_path):
+    file, registry = tmp_path / "pegboard.lock", make_registry(SIZE, NAME)
     assert (await registry.resolve()).names == ("name", "size")
     facts = file.stat()
     other = lock_of(
@@ -460,10 +464,10 @@ async def test_a_lock_that_changes_under_its_old_time_and_size_is_read_again(mad
     assert (await registry.resolve()).names == ("name",)
 
 
-def test_unchanged_tools_are_checked_without_comparing_any_again(made, monkeypatch):
+def test_unchanged_tools_are_checked_without_comparing_any_again(make_registry, monkeypatch):
     """The shape of its cost: one look at the file, one for each tool."""
     many = [SIZE.with_spec(name=f"t{n}") for n in range(200)]
-    registry = made(*many, tools=many)
+    registry = make_registry(*many, tools=many)
     assert len(asyncio.run(registry.resolve())) == 200
     from pegboard_lock import check, plugin
 
@@ -472,16 +476,16 @@ def test_unchanged_tools_are_checked_without_comparing_any_again(made, monkeypat
     assert len(asyncio.run(registry.resolve())) == 200
 
 
-async def test_code_that_changes_holds_every_tool_of_its_distribution_and_a_version_warns(made, tmp_path):
+async def test_code_that_changes_holds_every_tool_of_its_distribution_and_a_version_warns(make_registry, tmp_path):
     file = tmp_path / "fns.py"
     file.write_text("def double(n: int) -> int:\n    return 2 * n\n")
     names = {}
     exec(compile(file.read_text(), str(file), "exec"), names)
     double = Tool.from_function(names["double"])
-    registry = made(double, NAME, tools=(names["double"], NAME))
+    registry = make_registry(double, NAME, tools=(names["double"], NAME))
     assert (await registry.resolve()).names == ("double", "name")
     file.write_text("def double(n: int) -> int:\n    return 3 * n\n")
-    again = made(tools=(names["double"], NAME))
+    again = make_registry(tools=(names["double"], NAME))
     resolved = await again.resolve()
     assert resolved.names == ("name",)
     assert "code: the code of file:fns.py has changed" in resolved.problems[0].cause
@@ -493,11 +497,11 @@ async def test_code_that_changes_holds_every_tool_of_its_distribution_and_a_vers
     assert resolved.names == ("double", "name")
     assert "version: file:fns.py was 1, is None" in resolved.problems[0].cause
     file.unlink()
-    gone = await made(tools=(names["double"], NAME)).resolve()
+    gone = await make_registry(tools=(names["double"], NAME)).resolve()
     assert "reach: distribution" in gone.problems[0].cause
 
 
-async def test_toolsets_are_compared_also_when_they_cant_say_what_they_are(made, tmp_path):
+async def test_toolsets_are_compared_also_when_they_cant_say_what_they_are(make_registry, tmp_path):
     class Server:
         name = "web"
 
@@ -508,7 +512,7 @@ async def test_toolsets_are_compared_also_when_they_cant_say_what_they_are(made,
         def tools(self, context):
             return [SIZE]
 
-    registry = made(tools=(), toolsets=(Server(),))
+    registry = make_registry(tools=(), toolsets=(Server(),))
     tools = (await registry.resolve()).tools
     lock = lock_of(Comparison(Lock(), tmp_path), Present(tools, {"web": {"url": "x"}}, frozenset({"web"})))
     write_lock(tmp_path / "pegboard.lock", lock, whole=True)

@@ -29,7 +29,7 @@ def fetch(url: str) -> str:
 FETCH = tool_of(fetch).evolve(origin=ORIGIN)
 
 
-def _checked(config):
+def _check_by_lock(config):
     """A configuration of a registry that checks its tools by a lock."""
     registry = ToolRegistry()
     registry.contributions.config = config
@@ -40,7 +40,7 @@ def _checked(config):
 
 @pytest.fixture
 def config(tmp_path):
-    return _checked(Config(lock={"file": str(tmp_path / "pegboard.lock")}))
+    return _check_by_lock(Config(lock={"file": str(tmp_path / "pegboard.lock")}))
 
 
 def test_a_toolset_is_locked_as_it_was_accepted_and_its_pins_are_known(config, tmp_path):
@@ -113,9 +113,9 @@ def test_a_lock_that_isnt_trusted_or_is_damaged_pins_nothing(config, tmp_path):
 
 
 def test_wrong_settings_pin_nothing():
-    assert pins_of(_checked(Config(lock={"files": 3})), "web", None) is None
+    assert pins_of(_check_by_lock(Config(lock={"files": 3})), "web", None) is None
 
 
 def test_few_locks_are_remembered(tmp_path):
     for number in range(40):
-        assert pins_of(_checked(Config(lock={"file": str(tmp_path / f"{number}.lock")})), "web", None) is None
+        assert pins_of(_check_by_lock(Config(lock={"file": str(tmp_path / f"{number}.lock")})), "web", None) is None

@@ -89,7 +89,7 @@ def lock_command(options: Options, names: tuple[str, ...], *, yes: bool) -> int:
     if not names or is_same:
         for hint in _hints(comparison, found):
             write_note(hint)
-    if names and not _is_accepted(lock, new, file, yes=yes):
+    if names and not _confirm(lock, new, file, yes=yes):
         return 0 if is_same else 1
     trusted = write_lock(file, new, whole=not names)
     write_note(f"{file}: {count_text(len(new.tools), 'tool')} locked")
@@ -98,7 +98,7 @@ def lock_command(options: Options, names: tuple[str, ...], *, yes: bool) -> int:
     return _CANT_COMPARE if found.failures else 0
 
 
-def _is_accepted(old: Lock, new: Lock, file: Path, *, yes: bool) -> bool:
+def _confirm(old: Lock, new: Lock, file: Path, *, yes: bool) -> bool:
     """Shows the difference of two locks; whether there is one, and the user accepts it."""
     lines = [*_diff(old, new)]
     write("".join(f"{line}\n" for line in lines))

@@ -72,7 +72,7 @@ def compare_arguments(old: JsonSchema, new: JsonSchema, deadline: float | None =
         new: The later one.
         deadline: When to end the search, by `time.monotonic`; what wasn't shown by then is incompatible.
     """
-    before, after = _bare(old), _bare(new)
+    before, after = _strip_notes(old), _strip_notes(new)
     if canonical_json(before) == canonical_json(after):
         return None
     found = dict[bool, str]()
@@ -81,7 +81,7 @@ def compare_arguments(old: JsonSchema, new: JsonSchema, deadline: float | None =
         if not _is_late(deadline):
             for each in (before, after):
                 check_schema(each, tool="", skip_patterns=True)
-            found = _differences(*_without_common(before, after), deadline)
+            found = _differences(*_drop_common(before, after), deadline)
         if found.keys() == {False} and Proof(after, before, deadline).is_found():
             kind = "narrowed"
         elif found.keys() == {True} and Proof(before, after, deadline).is_found():
@@ -105,7 +105,7 @@ def _is_late(deadline: float | None) -> bool:
     return deadline is not None and time.monotonic() > deadline
 
 
-def _without_common(old: JsonSchema, new: JsonSchema) -> tuple[JsonSchema, JsonSchema]:
+def _drop_common(old: JsonSchema, new: JsonSchema) -> tuple[JsonSchema, JsonSchema]:
     """Schemas of closed objects without the optional properties that both have in one form, which prove nothing."""
     if not all(each.keys() <= _PLAIN and each.get("additionalProperties") is False for each in (old, new)):
         return old, new
@@ -122,10 +122,10 @@ def _without_common(old: JsonSchema, new: JsonSchema) -> tuple[JsonSchema, JsonS
     return one, other
 
 
-def _bare(schema: JsonSchema) -> JsonSchema:
+def _strip_notes(schema: JsonSchema) -> JsonSchema:
     """A schema without its notes."""
     kept = {key: rule for key, rule in schema.items() if key not in NOTES}
-    return mapped(kept, lambda part, _: _bare(part))
+    return mapped(kept, lambda part, _: _strip_notes(part))
 
 
 def _values(*schemas: tuple[JsonSchema, Callable[[Any], bool]], deadline: float | None) -> Iterator[Any]:
@@ -143,7 +143,7 @@ def _values(*schemas: tuple[JsonSchema, Callable[[Any], bool]], deadline: float 
     atoms, names = _atoms([schema for schema, _ in schemas])
     yield from (each for each in atoms if isinstance(each, dict))
     bases = [each for pair in zip_longest(*(own[:_MOST_BASES] for own in samples), fillvalue=_MISSING) for each in pair]
-    yield from chain.from_iterable(_near(base, atoms, names) for base in bases if base is not _MISSING)
+    yield from chain.from_iterable(_near_misses(base, atoms, names) for base in bases if base is not _MISSING)
 
 
 def _atoms(schemas: Sequence[JsonSchema]) -> tuple[list[Any], list[str]]:
@@ -204,17 +204,17 @@ def _around(key: str, value: float) -> Iterator[Any]:
         yield from (value, value + 1, value - 1, value + 0.5, value - 0.5, value * 2)
 
 
-def _near(value: Any, atoms: list[Any], names: list[str], level: int = 0) -> Iterator[Any]:
+def _near_misses(value: Any, atoms: list[Any], names: list[str], level: int = 0) -> Iterator[Any]:
     """A value with one part removed, added or replaced."""
     if level > _MOST_LEVELS:
         return
     if isinstance(value, dict):
-        yield from _near_object(cast("JsonObject", value), atoms, names, level)
+        yield from _near_objects(cast("JsonObject", value), atoms, names, level)
     elif isinstance(value, list):
         items = cast("list[Any]", value)
         yield from ([*items, "x"], [*items, None], items[1:], [*items, *items[-1:]], items * 3, items * 5)
         for place, each in enumerate(items[:2]):
-            for near in _near(each, atoms, names, level + 1):
+            for near in _near_misses(each, atoms, names, level + 1):
                 yield [*items[:place], near, *items[place + 1 :]]
     elif isinstance(value, str):
         yield from (value[:-1], value[1:], value.upper(), value.lower(), f"{value}\n")
@@ -223,11 +223,11 @@ def _near(value: Any, atoms: list[Any], names: list[str], level: int = 0) -> Ite
         yield from atoms
 
 
-def _near_object(table: JsonObject, atoms: list[Any], names: list[str], level: int) -> Iterator[JsonObject]:
+def _near_objects(table: JsonObject, atoms: list[Any], names: list[str], level: int) -> Iterator[JsonObject]:
     for key in table:
         yield {name: each for name, each in table.items() if name != key}
     for place, name in enumerate(names):
         if name not in table:
             yield from ({**table, name: atom} for atom in (atoms if place < _MOST_FILLED else _ADDED))
     for key, each in table.items():
-        yield from ({**table, key: near} for near in _near(each, atoms, names, level + 1))
+        yield from ({**table, key: near} for near in _near_misses(each, atoms, names, level + 1))

@@ -154,14 +154,14 @@ class LockPlugin:
     def _apply(self, verdict: _Verdict, resolved: ResolvedTools) -> ResolvedTools:
         changed = resolved.without(_STEP, verdict.held)
         if verdict.codes or verdict.asks:
-            changed = changed.evolve(tools=self._stricter(changed.tools, verdict))
+            changed = changed.evolve(tools=self._restrict(changed.tools, verdict))
         problems = verdict.problems
         if (more := len(problems) - MOST_PROBLEMS_SHOWN) > 0:
             rest = f"and {count_text(more, 'more problem')} of this kind; 'registry diff' shows all"
             problems[MOST_PROBLEMS_SHOWN:] = [Problem(rest, subject="lock")]
         return changed.evolve(problems=(*resolved.problems, *problems)) if problems else changed
 
-    def _stricter(self, tools: Sequence[Tool], verdict: _Verdict) -> Iterator[Tool]:
+    def _restrict(self, tools: Sequence[Tool], verdict: _Verdict) -> Iterator[Tool]:
         """Tools with the digests of their code, which grants are bound to then, and texts that each call asks about."""
         if len(self._mappers) > 2 * len(tools) + 100:
             self._mappers.clear()

@@ -283,19 +283,20 @@ class Proof:
         pair, sources = (ones, others), (of_ones or self._others, self._others)
         if level > _MOST_LEVELS:
             return False
-        for read in (_types_of, lambda each: None if (values := _members(each)) is None else _texts(values)):
-            found = [each for each in map(read, pair) if each is not None]
-            if len(found) == 2 and found[0].isdisjoint(found[1]):
+        for read in (_types_of, _texts_of_members):
+            one, other = map(read, pair)
+            if one is not None and other is not None and one.isdisjoint(other):
                 return True
         if any(_types_of(each) != {"object"} for each in pair):
             return False
         names = _required_names(ones) & _required_names(others)
-        parts = (
-            [self._parts(of, _property(each, name)) for of, each in zip(sources, pair, strict=True)] for name in names
-        )
-        return any(self._are_apart(*each, level + 1, of_ones) for each in parts)
+        for name in names:
+            one, other = (self._parts(of, _property(each, name)) for of, each in zip(sources, pair, strict=True))
+            if self._are_apart(one, other, level + 1, of_ones):
+                return True
+        return False
 
-    _judges: ClassVar[Mapping[str, Callable[[Proof, _Schemas, Any, JsonSchema, int], bool]]] = {
+    _judges: ClassVar[Mapping[str, Callable[..., bool]]] = {
         "additionalProperties": _additional_properties,
         "anyOf": _any_of,
         "contains": _contains,
@@ -344,7 +345,7 @@ def _names_of_types(rule: Any) -> set[str]:
 def _types_of(schemas: _Schemas) -> set[str] | None:
     """The types that all of these schemas allow; `None` for any."""
     found = [_names_of_types(each["type"]) for each in schemas if "type" in each]
-    return set.intersection(*found) if found else None
+    return found[0].intersection(*found[1:]) if found else None
 
 
 def _texts(values: Iterable[Any]) -> set[str]:
@@ -355,6 +356,11 @@ def _members(schemas: _Schemas) -> Sequence[Any] | None:
     """The values of the shortest `enum`, if one isn't too long."""
     found = min((each["enum"] for each in schemas if "enum" in each), key=len, default=None)
     return found if found is not None and len(found) <= _MOST_MEMBERS else None
+
+
+def _texts_of_members(schemas: _Schemas) -> set[str] | None:
+    values = _members(schemas)
+    return None if values is None else _texts(values)
 
 
 def _rules(schemas: _Schemas, key: str) -> list[Any]:
