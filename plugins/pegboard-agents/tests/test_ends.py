@@ -314,6 +314,78 @@ def test_a_turn_in_a_call_with_the_context_of_that_ends_its_agents_and_no_others
     assert asyncio.run(main()) == ("True False", True)
 
 
+# Limits --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+def test_one_ends_at_its_time_limit_also_while_the_user_is_asked_or_in_a_nested_call(keep, nested):
+    async def main():
+        asking, asked_no_more = asyncio.Event(), asyncio.Event()
+
+        async def approver(_request, _context):
+            asking.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                asked_no_more.set()
+
+        async def once_it_asks(request):
+            await asking.wait()
+            return wait(request)
+
+        script = [call("inner")] if nested else [WIPE]
+        registry = registry_of(a("worker", *script), keep=keep, timeout=1)
+        registry.register(agent_tool(a("inner", WIPE)))
+        outcome = await turn(registry, spawn(), once_it_asks, "Fine.", approver=approver)
+        await asyncio.wait_for(asked_no_more.wait(), PATIENCE)
+        return results(outcome)[-1]
+
+    assert asyncio.run(main()).startswith("worker failed:\nIt was ended, as it took longer than 1 s.")
+
+
+def test_one_ends_at_the_time_limit_of_all_background_work():
+    async def main():
+        registry = registry_of(Works(), timeout=PATIENCE)
+        registry.operations.seconds = 0.2
+        return results(await turn(registry, spawn(), wait, "Fine."))[-1]
+
+    assert asyncio.run(main()) == (
+        "worker failed:\nIt was ended, as its work in the background was cancelled or took too long."
+    )
+
+
+def test_waiting_ends_at_its_limit_though_agents_end_meanwhile():
+    async def main():
+        worker, quick = Works(), [a(f"quick{number}", "Done.") for number in range(5)]
+        registry = registry_of(worker, *quick)
+        limited = lambda request: ToolCall("wait_agents", {"ids": ids_in(request), "seconds": 0.3})  # noqa: E731
+        start = asyncio.get_running_loop().time()
+        outcome = await turn(registry, [spawn(), *(spawn(each.name) for each in quick)], limited, "Fine.")
+        assert asyncio.get_running_loop().time() - start < PATIENCE
+        return results(outcome)[-1].split("\n")[0]
+
+    assert asyncio.run(main()) == "worker is working."
+
+
+@pytest.mark.slow
+def test_a_hundred_agents_work_at_once_and_end_with_their_callers_turn():
+    async def main():
+        workers = [Works(f"worker{number}") for number in range(100)]
+        registry = registry_of(*workers, most=100)
+
+        async def bye(_request):
+            for each in workers:
+                await each.begun.wait()
+            return "Bye."
+
+        outcome = await turn(registry, [spawn(each.name) for each in workers], bye)
+        assert len([key for key in outcome.state if key.startswith("agents:id:")]) >= 20
+        return [each.ended.is_set() for each in workers]
+
+    assert asyncio.run(main()) == [True] * 100
+
+
 # Cancellation --------------------------------------------------------------------------------------------------------
 
 

@@ -322,7 +322,7 @@ class BackgroundAgent:
                     break
                 run = self._next(run)
         except asyncio.CancelledError:
-            self._stopped = self._stopped or "its work in the background was cancelled"
+            self._stopped = self._stopped or "its work in the background was cancelled or took too long"
             if self._task is not None:
                 await self._abandon(self._task)
                 self._settle(self._task, run)
