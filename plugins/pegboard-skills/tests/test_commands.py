@@ -41,6 +41,16 @@ def test_skills_are_listed(tmp_path, run, write_skill):
     assert not faults("registry skills list --json", listed)
 
 
+def test_the_package_and_the_folder_of_a_skill_are_listed(run, write_skill, monkeypatch):
+    """Also of one that is damaged."""
+    good, bad = write_skill("pdf", within="package"), write_skill("Bad", within="package")
+    monkeypatch.setattr("pegboard_skills.sources._package_folders", lambda *_: [(good.parent, "tools")])
+    done = run("list")
+    assert f"pdf    tools ({good})  Works on pdf." in done.stdout
+    assert f"skill '{bad}' of tools: name: 'Bad' may only have" in done.stderr
+    assert "ask its author to correct it, or leave the package out" in done.stderr
+
+
 def test_without_skills_a_hint_is_given(run):
     """Which setting names them."""
     done = run("list", settings="packages = []")

@@ -179,7 +179,19 @@ def test_skills_of_one_name_exclude_each_other(tmp_path, write_skill, install):
     assert names(sources) == []
     assert first.cause == f"several skills have this name, so none is used: {tmp_path}/one/own, {tmp_path}/two/own"
     assert second.subject == "skill 'pdf'"
+    assert f"pone ({tmp_path}/site-pone/pone/more/skills/pdf), ptwo (" in second.cause
     assert list(sources.find().conflicts) == ["own", "pdf"]
+
+
+def test_a_package_of_which_one_skill_is_damaged_is_named(tmp_path, install):
+    """Its other skills count."""
+    install("tools", "pdf", "csv")
+    bad = tmp_path / "site-tools/tools/more/skills/csv"
+    (bad / "SKILL.md").write_text("damaged")
+    sources = SkillSources()
+    (problem,) = sources.find().problems
+    assert (names(sources), problem.subject) == (["pdf"], f"skill '{bad}' of tools")
+    assert problem.fix.startswith("Ask its author to correct it")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +209,7 @@ def test_an_entry_point_has_to_name_a_folder(install, value):
     """Else it is a problem of that package."""
     install("tools", "pdf", value=value)
     (problem,) = SkillSources().find().problems
-    assert (problem.distribution, problem.subject) == ("tools", "skills")
+    assert (problem.distribution, problem.subject) == ("tools", "skills of tools")
     assert problem.cause == f"its entry point all = {value!r} names no folder of a package"
 
 

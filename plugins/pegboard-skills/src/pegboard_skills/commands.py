@@ -52,7 +52,7 @@ def list_command(options: Options, *, as_json: bool) -> int:
     if as_json:
         write(json_rows("skills", (skill.to_json() for skill in skills)))
     elif skills:
-        rows = [(skill.name, skill.package or str(skill.folder), skill.front.description) for skill in skills]
+        rows = [(skill.name, skill.source, skill.front.description) for skill in skills]
         write(rows_text(("SKILL", "FROM", "DESCRIPTION"), rows, stdout_screen()))
     _report(found.problems)
     if not skills and not found.problems:

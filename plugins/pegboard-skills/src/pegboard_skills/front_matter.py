@@ -166,8 +166,6 @@ def _parse(text: str) -> dict[str, Any]:
         values: Any = yaml.load(text, _loader())  # noqa: S506  a safe one, which makes texts, lists and mappings only
     except SkillError:
         raise
-    except RecursionError:
-        raise SkillError("the front matter is nested too deep") from None
     except Exception as error:  # noqa: BLE001  other than YAMLError, too, such as for "\U00110000"
         mark: Any = getattr(error, "problem_mark", None)
         line = "" if mark is None else f" (line {mark.line + 2})"  # the first line is the fence
@@ -186,10 +184,17 @@ def _loader() -> Any:
     base: Any = yaml.BaseLoader
 
     class Loader(base):
+        level = 0
+
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
                 raise SkillError("the front matter has an alias (*); write the value out")
-            return base.compose_node(self, parent, index)
+            if self.level > _MOST_LEVELS:
+                raise SkillError("the front matter is nested too deep")
+            self.level += 1
+            node = base.compose_node(self, parent, index)
+            self.level -= 1
+            return node
 
         def fetch_flow_collection_start(self, kind: Any) -> None:
             if self.flow_level >= _MOST_LEVELS:  # the time that it takes is quadratic in the levels

@@ -47,6 +47,11 @@ class Skill:
         """Its name, which is that of its folder."""
         return self.front.name
 
+    @property
+    def source(self) -> str:
+        """Its folder, and the package that brings it."""
+        return str(self.folder) if self.package is None else f"{self.package} ({self.folder})"
+
     def to_json(self) -> JsonObject:
         """The front matter's keys, the folder and the package."""
         package = {} if self.package is None else {"package": self.package}

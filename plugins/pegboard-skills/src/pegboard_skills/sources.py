@@ -23,6 +23,8 @@ from pegboard_skills.skill import FILE, Skill, read_skill
 GROUP: Final = "pegboard.skills"
 """The group of the entry points of packages that bring skills."""
 
+_ASK_AUTHOR: Final = "Ask its author to correct it, or leave the package out of [plugins.skills] packages."
+
 MOST_SKILLS: Final = 500
 """Skills of one folder."""
 
@@ -59,9 +61,11 @@ class Place:
     package: str | None = None
     trusted: bool = False
 
-    def problem(self, *causes: str, fix: str | None = None) -> Problem:
-        """A problem with this skill."""
-        return Problem("; ".join(causes), subject=f"skill {str(self.folder)!r}", distribution=self.package, fix=fix)
+    def problem(self, cause: str, fix: str | None = None, kind: str = "skill") -> Problem:
+        """A problem with this skill, or with the folder of skills that it is."""
+        subject = f"{kind} {str(self.folder)!r}{'' if self.package is None else f' of {self.package}'}"
+        fix = fix if fix is not None or self.package is None else _ASK_AUTHOR
+        return Problem(cause, subject=subject, distribution=self.package, fix=fix)
 
 
 class SkillSources:
@@ -99,7 +103,7 @@ class SkillSources:
         for place in self.places(problems):
             skill = self._read(place, trust)
             if isinstance(skill, SkillError):
-                problems.append(place.problem(*skill.problems, fix=skill.fix))
+                problems.append(place.problem("; ".join(skill.problems), skill.fix))
             else:
                 usable.setdefault(skill.name, []).append(skill)
         skills: dict[str, Skill] = {}
@@ -110,7 +114,7 @@ class SkillSources:
                 skills[name] = first[0]
             else:
                 conflicts[name] = first
-                folders = ", ".join(str(skill.folder) for skill in first)
+                folders = ", ".join(skill.source for skill in first)
                 cause = f"several skills have this name, so none is used: {folders}"
                 problems.append(Problem(cause, subject=f"skill {name!r}", fix="Rename or remove one of them."))
         return FoundSkills(skills, tuple(problems), conflicts)
@@ -168,8 +172,8 @@ def _places_in(place: Place, problems: list[Problem]) -> Iterator[Place]:
         return
 
     def report(cause: str) -> None:
-        fix = "Correct [plugins.skills] folders." if place.package is None else "Ask its author to correct it."
-        problems.append(Problem(cause, subject=f"folder {str(folder)!r}", distribution=place.package, fix=fix))
+        fix = "Correct [plugins.skills] folders." if place.package is None else None
+        problems.append(place.problem(cause, fix, "folder"))
 
     try:
         names = sorted(islice(os.listdir(folder), _MOST_ENTRIES))  # noqa: PTH208  names are enough
@@ -193,7 +197,7 @@ def _package_folders(patterns: Sequence[str], problems: list[Problem]) -> Iterat
         folders = list(_folders_of(entry.value))
         if not folders:
             cause = f"its entry point {entry.name} = {entry.value!r:.200} names no folder of a package"
-            problems.append(Problem(cause, subject="skills", distribution=package, fix="Ask its author to correct it."))
+            problems.append(Problem(cause, subject=f"skills of {package}", distribution=package, fix=_ASK_AUTHOR))
         yield from ((folder, package) for folder in folders)
 
 
