@@ -439,14 +439,16 @@ def test_a_message_or_an_answer_that_cant_be_used_for_that_reason_changes_nothin
 
 
 def test_one_whose_event_loop_was_closed_is_reported_as_lost():
-    helper, registry = Waits(), None
-    registry = registry_of(helper, keep=True)
+    helper = Waits()
+    registry = registry_of(helper, Echo(), keep=True, most=1)
     loop = asyncio.new_event_loop()
     first = loop.run_until_complete(turn(registry, spawn(), helper.step))
     pending = asyncio.all_tasks(loop)
     loop.close()
     request = ModelRequest(first.messages).with_messages("next")
-    outcome = run(registry, WAIT, "Fine.", request=request)
+    wait_for_both = [to("wait_agents", 1), WAIT]
+    outcome = run(registry, spawn("echo"), *wait_for_both, "Fine.", request=request)
+    assert results(outcome)[-2].startswith("echo has ended:")
     assert results(outcome)[-1].startswith("helper failed:\nIts event loop was closed")
     for task in pending:
         task._log_destroy_pending = False  # of the closed loop

@@ -213,6 +213,7 @@ class BackgroundAgent:
 
     def stop(self, reason: str) -> None:
         """Ends it; it has ended once `changed` is done, or its status is `"ended"`. Thread-safe."""
+        self.check_loop()
         if self.status == "working":
             self._stopped = self._stopped or reason
             self._call(self._cancel)

@@ -76,6 +76,8 @@ class Crew:
 
     def beside(self, context: ToolContext) -> list[BackgroundAgent]:
         """The agents of the session at the top of a call; without a session, of the turn there."""
+        for each in self.agents:
+            each.check_loop()
         user, session, turn = _root_of(context.request)
         same = [each for each in self.agents if each.status != "ended" and each.root[:2] == (user, session)]
         return same if session is not None else [each for each in same if each.root[2] == turn]
