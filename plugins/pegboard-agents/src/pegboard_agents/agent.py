@@ -142,6 +142,12 @@ def check_agents(given: Sequence[AnyAgent]) -> tuple[AnyAgent, ...]:
     return agents
 
 
+def list_agents(agents: Mapping[str, str]) -> str:
+    """The lines of a tool's description with the names of agents, and what they are for."""
+    texts = {name: " ".join(text.split()) for name, text in agents.items()}
+    return "\n".join(f"- {name}: {text}" if text else f"- {name}" for name, text in texts.items())
+
+
 @frozen(kw_only=True)
 class Workflow:
     """Base of agents that run other agents: `SequentialAgent`, `ParallelAgent`, `LoopAgent`.

@@ -63,11 +63,11 @@ def agent_tool(
 
     body = {"call": call, "name": options.pop("name", None) or agent.name}
     body["input_schema"] = options.pop("input_schema", None)
-    made: type[TypedTool[Any, Any]] = types.new_class(
+    kind: type[TypedTool[Any, Any]] = types.new_class(
         agent.name, (cast("Any", TypedTool)[takes, gives],), {}, lambda namespace: namespace.update(body)
     )
-    given: dict[str, Any] = {"description": agent.description, "timeout": SECONDS, "open_world": True, **options}
-    return made().as_tool(**given)
+    facts: dict[str, Any] = {"description": agent.description, "timeout": SECONDS, "open_world": True, **options}
+    return kind().as_tool(**facts)
 
 
 def tool_to_join(agent: AnyAgent, model: Model | None) -> Tool:

@@ -45,14 +45,14 @@ async def batch(
         )
     _depth.set(context.depth)  # of this call's own task or step
     first, surplus = tool_calls[:MOST_CALLS], tool_calls[MOST_CALLS:]
-    given = await asyncio.gather(*(_run(context, call) for call in first), return_exceptions=True)
-    for each in given:
+    answers = await asyncio.gather(*(_run(context, call) for call in first), return_exceptions=True)
+    for each in answers:
         if isinstance(each, BaseException):
             raise each  # it ends the turn; all other calls have ended
     late = ToolResult.error(
         "limit", f"Not run: at most {MOST_CALLS} calls are allowed in one batch. Make this call again."
     )
-    results = [*(each for each in given if isinstance(each, ToolResult)), *(late for _ in surplus)]
+    results = [*(each for each in answers if isinstance(each, ToolResult)), *(late for _ in surplus)]
     return _merge(tool_calls, results)
 
 

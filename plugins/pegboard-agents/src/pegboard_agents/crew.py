@@ -48,7 +48,7 @@ class Crew:
         return crew
 
     def watch(self, registries: Sequence[ToolRegistry], context: ToolContext) -> None:
-        """Has the turns in these registries call it, the first of which is its own, with which the agents end."""
+        """Follows the turns in registries, the first of which is its own: when that is closed, its agents end."""
         with self._lock:
             for each in registries:
                 if each not in self._watched:

@@ -27,7 +27,7 @@ from pegboard.json import is_object
 from pegboard.messages import CallPart
 from pegboard.schema.converter import JsonRecord
 from pegboard.tools import EMPTY_CONTEXT
-from pegboard_agents.agent import Agent, AnyAgent, check_agent
+from pegboard_agents.agent import Agent, AnyAgent, check_agent, list_agents
 from pegboard_agents.agent_call import tool_to_join
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def transfer_tool(agents: Mapping[str, str] | Sequence[AnyAgent], name: str = "t
         context.actions.transfer_to = arguments["agent_name"]
         return f"Transferred to {arguments['agent_name']}."
 
-    lines = "\n".join(f"- {each}: {' '.join(text.split())}" if text else f"- {each}" for each, text in known.items())
+    lines = list_agents(known)
     who = {"type": "string", "enum": list(known), "description": "Name of the agent to transfer to."}
     arguments = {"properties": {"agent_name": who}, "required": ["agent_name"], "additionalProperties": False}
     return Tool.from_schema(

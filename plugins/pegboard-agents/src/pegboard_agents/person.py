@@ -73,16 +73,16 @@ async def ask_user(
 def _form(questions: Sequence[Question]) -> dict[str, Any]:
     """The JSON Schema of the answers, for the host's dialogue and the validation of its answer."""
     properties: dict[str, Any] = {}
-    for number, asked in enumerate(questions, 1):
-        labels = [choice.label for choice in asked.options]
+    for number, question in enumerate(questions, 1):
+        labels = [choice.label for choice in question.options]
         if len(set(labels)) < len(labels):
             raise ToolError(f"questions.{number - 1}.options: each option needs a different label.")
         one: dict[str, Any] = {"type": "string", **({"enum": labels} if labels else {})}
         many = {"type": "array", "items": one, "uniqueItems": True}
-        first: dict[str, Any] = {"default": labels[:1] if asked.multiple else labels[0]} if labels else {}
+        first: dict[str, Any] = {"default": labels[:1] if question.multiple else labels[0]} if labels else {}
         properties[f"answer{number}"] = {
-            "title": asked.question,
-            **(many if asked.multiple and labels else one),
+            "title": question.question,
+            **(many if question.multiple and labels else one),
             **first,
         }
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
@@ -91,10 +91,12 @@ def _form(questions: Sequence[Question]) -> dict[str, Any]:
 def _words(questions: Sequence[Question]) -> str:
     """The questions with their options in one line, for a dialogue without forms."""
     parts: list[str] = []
-    for asked in questions:
-        options = [f"{each.label} ({each.description})" if each.description else each.label for each in asked.options]
-        how = "choose some of" if asked.multiple else "choose"
-        parts.append(f"{asked.question} [{how}: {', '.join(options)}]" if options else asked.question)
+    for question in questions:
+        options = [
+            f"{each.label} ({each.description})" if each.description else each.label for each in question.options
+        ]
+        how = "choose some of" if question.multiple else "choose"
+        parts.append(f"{question.question} [{how}: {', '.join(options)}]" if options else question.question)
     return " / ".join(parts)
 
 
@@ -114,8 +116,10 @@ def _result(questions: Sequence[Question], form: Mapping[str, Any], answer: Conf
     problems = validator_of(text).problems(given) if isinstance(given, dict) else ("(root): must be an object",)
     if problems:
         raise ToolError(f"The answer doesn't match the questions ({problems[0]}). Ask again.")
-    answers: dict[str, Any] = {asked.question: given[f"answer{number}"] for number, asked in enumerate(questions, 1)}
-    lines = [f"{asked}\n{each if isinstance(each, str) else ', '.join(each)}" for asked, each in answers.items()]
+    answers: dict[str, Any] = {
+        question.question: given[f"answer{number}"] for number, question in enumerate(questions, 1)
+    }
+    lines = [f"{text}\n{each if isinstance(each, str) else ', '.join(each)}" for text, each in answers.items()]
     facts: Any = {"answers": answers, "words": "yes" if is_plain else None, "answered": True}
     head = (
         "The user answered yes, so the first option of each question is chosen:" if is_plain else "The user answered:"

@@ -82,20 +82,20 @@ def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[s
     read, known = read_table(AgentsSettings, settings, _PLACE), dict[str, AnyAgent]()
     for name, table in read.agents.items():
         with _errors_of(f"{_PLACE}.agents.{name}") as place:
-            given = attrs.asdict(read_table(AgentSettings, table, place), recurse=False)
-            of_tool = {key: given.pop(key) for key in ("session", "depth", "timeout")}
-            known[name] = Agent(name=name, **given)
+            facts = attrs.asdict(read_table(AgentSettings, table, place), recurse=False)
+            of_tool = {key: facts.pop(key) for key in ("session", "depth", "timeout")}
+            known[name] = Agent(name=name, **facts)
             register(agent_tool(known[name], **of_tool))
     _register_workflows(register, read.workflows, known)
     if any(isinstance(agent, LoopAgent) for agent in known.values()):
         register(exit_loop)
     if read.background is not None:
         with _errors_of(f"{_PLACE}.background") as place:
-            given = attrs.asdict(read.background, recurse=False)
-            names = given.pop("agents") or tuple(known)
+            facts = attrs.asdict(read.background, recurse=False)
+            names = facts.pop("agents") or tuple(known)
             if not names:
                 raise ValueError("there are no agents or workflows in the settings to run")
-            for each in background_tools([_find(each, known) for each in names], **given):
+            for each in background_tools([_find(each, known) for each in names], **facts):
                 register(each)
 
 

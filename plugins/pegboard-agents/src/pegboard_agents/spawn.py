@@ -13,7 +13,7 @@ from attrs import define, field
 
 from pegboard import Tool, ToolContext, ToolError, ToolRegistry, ToolResult
 from pegboard.json import is_object
-from pegboard_agents.agent import DEPTH, SECONDS, AnyAgent, check_agents
+from pegboard_agents.agent import DEPTH, SECONDS, AnyAgent, check_agents, list_agents
 from pegboard_agents.agent_call import check_depth
 from pegboard_agents.background import GRACE_SECONDS, BackgroundAgent
 from pegboard_agents.crew import Crew, is_owner
@@ -73,10 +73,7 @@ class _Background:
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools."""
-        lines = "\n".join(
-            f"- {name}: {' '.join(agent.description.split())}" if agent.description else f"- {name}"
-            for name, agent in self.agents.items()
-        )
+        lines = list_agents({name: agent.description for name, agent in self.agents.items()})
         agent = _text("Name of the agent.", enum=list(self.agents))
         task = _text("The complete task, with everything the agent needs: it doesn't see this conversation.")
         how = (
