@@ -80,27 +80,24 @@ class LockPlugin:
             LockError: No lock could be read, or one is required, and missing, damaged or not trusted.
         """
         settings, places = self._read_settings(config)
-        verdict: _Verdict | None = None
-        faults: list[LockError] = []
+        verdict, faults, is_compared = _Verdict(), list[LockError](), False
         for place in places:
             file, required = Path(place).absolute(), settings.required and place == places[0]
             try:
                 loaded = self._load(file, config, required=required)
                 if loaded is None or loaded.comparison is None:
                     continue
-                verdict = verdict or _Verdict()
+                is_compared = True
                 _judge(verdict, resolved, loaded.comparison, settings)
-            except Exception as error:
+                if loaded.binds:
+                    break
+            except Exception as error:  # whatever one lock has, the others count
                 if required:
                     raise
                 is_known = isinstance(error, LockError)
                 faults.append(error if is_known else LockError(file, f"it can't be compared: {cause_of(error)}"))
-                continue
-            if loaded.binds:
-                break
-        if verdict is None and faults:
+        if faults and not is_compared:
             raise faults[0]
-        verdict = verdict or _Verdict()
         verdict.problems[:0] = [Problem(str(error), subject="lock") for error in faults]
         return self._apply(verdict, resolved)
 
