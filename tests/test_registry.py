@@ -26,7 +26,7 @@ from pegboard import (
     tool,
 )
 from pegboard.errors import DuplicateToolError, FatalToolError, RegistrationError, UnknownToolError
-from pegboard.tools.tool import LateHandler
+from pegboard.tools.handler import LateHandler
 
 PATIENCE = 60  # seconds; only a broken test waits so long
 FILES = Origin("files", "pegboard-files", "0.1.0")

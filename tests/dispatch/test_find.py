@@ -28,7 +28,7 @@ from pegboard.dispatch.find import find, meant_name, not_offered, repair, unknow
 from pegboard.dispatch.stages import run_call
 from pegboard.dispatch.state import CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
 from pegboard.errors import PluginError, StaleSpecError, suggest
-from pegboard.tools.tool import LateHandler
+from pegboard.tools.handler import LateHandler
 
 
 def test_an_unknown_name_lists_what_there_is_and_the_near_misses():

@@ -29,7 +29,7 @@ from pegboard.plugins.manifest import (
     write_manifest,
 )
 from pegboard.testing import FoundPlugin, discover
-from pegboard.tools.tool import LateHandler
+from pegboard.tools.handler import LateHandler
 
 SPEC = ToolSpec(
     "read_file",

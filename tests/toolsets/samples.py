@@ -138,7 +138,7 @@ async def _awaited(answer):
 
 def late_tool(tool):
     """The same tool, its handler loaded at the first call."""
-    from pegboard.tools.tool import LateHandler
+    from pegboard.tools.handler import LateHandler
 
     loads = SimpleNamespace(count=0)
 

@@ -17,7 +17,7 @@ import pytest
 
 from pegboard import CombinedToolset, ReadonlyContext, Tool, ToolRegistry, ToolsetBase, ToolsetFunction, tool, wrap
 from pegboard.tools import Handler
-from pegboard.tools.tool import LateHandler
+from pegboard.tools.handler import LateHandler
 from toolsets.samples import as_keywords, echo, object_schema
 
 SECONDS = 30.0

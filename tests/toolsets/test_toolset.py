@@ -31,6 +31,7 @@ from pegboard.json import JsonText
 from pegboard.schema import validator
 from pegboard.tools import EMPTY_CONTEXT
 from pegboard.toolsets import ToolMapper, check_tool_schemas, error_text, toolset as module
+from pegboard.toolsets.filters import explain_filter, filter_now
 from pegboard.toolsets.predicates import Custom, Matches, edit, everything
 from pegboard.toolsets.toolset import (
     OwnedToolset,
@@ -40,8 +41,6 @@ from pegboard.toolsets.toolset import (
     _close,
     ask_all,
     check_result,
-    explain_filter,
-    filter_now,
     toolset_name,
     with_instructions,
 )

@@ -464,7 +464,7 @@ def only_expression(specs: Sequence[str]) -> str | None:
 
 def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argument: Any) -> None:
     """Imports a plugin and calls one of its hooks, within `LOAD_SECONDS`; a `PluginError` if either fails."""
-    from pegboard.plugins.manager import Plugin, load_within
+    from pegboard.plugins.plugin import Plugin, load_within
     from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
 
     def called() -> None:

@@ -13,7 +13,8 @@ from pegboard.callbacks import Callback, ChainError, maybe_await
 from pegboard.errors import PluginError, StaleSpecError, detail_of, did_you_mean, log_failure, suggest
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.tool import LateHandler, Tool
+from pegboard.tools.handler import LateHandler
+from pegboard.tools.tool import Tool
 from pegboard.typing import JsonSchema, frozen
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from pegboard.errors import ManifestError, operator_log, tuple_of
 from pegboard.plugins.cache import CachedManifests
 from pegboard.plugins.configured import executor_setups
 from pegboard.plugins.discovery import Discovery, FoundPlugin, discover
-from pegboard.plugins.manager import GUARDS, NEEDS_POSIX, NOT_HERE, PluginManager
+from pegboard.plugins.manager import PluginManager
 from pegboard.plugins.manifest import PluginManifest, read_manifest, stale_manifest
+from pegboard.plugins.plugin import GUARDS, NEEDS_POSIX, NOT_HERE
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.registry import ToolRegistry
 from pegboard.tools.limits import DEFAULT_LIMITS, Limits

@@ -28,8 +28,9 @@ from pegboard.errors import ManifestError, PegboardError, instance_of
 from pegboard.files import os_error_text, read_bounded, write_atomic
 from pegboard.json import MAX_VALUES, plain_copy, strict_json
 from pegboard.plugins.discovery import FoundPlugin
+from pegboard.tools.handler import LateHandler
 from pegboard.tools.spec import DEFAULT_POLICY, Origin, Policy, ToolSpec
-from pegboard.tools.tool import LateHandler, Tool
+from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject, frozen
 
 _MOST_CHARACTERS: Final = 1_000

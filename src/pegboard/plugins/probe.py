@@ -24,8 +24,8 @@ from attrs import asdict, evolve
 from pegboard.catalogue import PublishedTools
 from pegboard.errors import ManifestError, cause_of, hide, operator_log
 from pegboard.plugins.discovery import FoundPlugin
-from pegboard.plugins.manager import GUARDS, Plugin, load_within
 from pegboard.plugins.manifest import PluginManifest, RequestFacts
+from pegboard.plugins.plugin import GUARDS, Plugin, load_within
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.plugins.snapshot import stamp_of
 from pegboard.tools.spec import Origin

@@ -16,7 +16,7 @@ from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import HOST, Origin
 from pegboard.tools.tool import docstring_of
-from pegboard.toolsets.toolset import error_text
+from pegboard.toolsets.filters import error_text
 
 if TYPE_CHECKING:
     from pegboard.tools.services import Services

@@ -24,8 +24,9 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.limits import BYTES_A_TOKEN
 from pegboard.tools.spec import HOST, Origin, Problem, ToolSpec
 from pegboard.tools.tool import Tool
+from pegboard.toolsets.filters import error_text
 from pegboard.toolsets.resolve import SEARCHES
-from pegboard.toolsets.toolset import Toolset, error_text, toolset_name, with_instructions
+from pegboard.toolsets.toolset import Toolset, toolset_name, with_instructions
 
 
 async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:

@@ -18,11 +18,9 @@ import attrs
 from attrs import field
 
 from pegboard.errors import DefinitionError
-from pegboard.json import json_text
 from pegboard.schema.adapters import (
     ANY,
     ARRAYS,
-    NONE,
     NULL,
     OBJECTS,
     SCALARS,
@@ -31,7 +29,6 @@ from pegboard.schema.adapters import (
     ArrayAdapter,
     Choice,
     ChoiceAdapter,
-    ConstrainedAdapter,
     ForeignAdapter,
     Kinds,
     MappingAdapter,
@@ -61,7 +58,6 @@ from pegboard.schema.constraints import (
     notes_of,
     validator_constraints,
 )
-from pegboard.schema.conversion import strictly
 from pegboard.schema.converter import converter, has_hook, is_pydantic, model_defaults, model_schema, pydantic_reader
 from pegboard.schema.docstrings import attribute_docs, parse_docstring
 from pegboard.schema.fields import (
@@ -81,7 +77,7 @@ from pegboard.schema.fields import (
     unbound,
 )
 from pegboard.schema.text_types import notation_of
-from pegboard.schema.unstructure import to_json_data
+from pegboard.schema.unstructure import json_default
 from pegboard.typing import JsonSchema, define, frozen
 
 _HINT: Final = (
@@ -108,7 +104,6 @@ _FIELDS_HINT: Final = (
 )
 _UNWRAPPED: Final = ("Final", "ClassVar", "Required", "NotRequired", "ReadOnly")
 _MOST_CACHED: Final = 4096
-_MOST_DEFAULT: Final = 10_000  # characters of its JSON text
 _cache: Final[dict[Hashable, tuple[Any, TypeAdapter]]] = {}
 
 
@@ -164,46 +159,9 @@ def object_schema(
 def _notes(description: str | None, default: Any, adapter: TypeAdapter) -> JsonSchema:
     """The keywords for a description and a default, if given."""
     notes: JsonSchema = {"description": description} if description else {}
-    if default is not MISSING and (data := _json_default(default, adapter)) is not MISSING:
+    if default is not MISSING and (data := json_default(default, adapter)) is not MISSING:
         notes["default"] = data
     return notes
-
-
-def _json_default(value: Any, adapter: TypeAdapter) -> Any:
-    """A default as JSON data; `MISSING` if it has none (NaN), or it is too long to be sent with every request.
-
-    Also if the type doesn't accept it (`x: int = None`), or makes something else of it, as of an enum's member that
-    only marks a missing value.
-    """
-    try:
-        data = to_json_data(value)
-        if type(data) in (str, list, dict) and len(json_text(data)) > _MOST_DEFAULT:
-            return MISSING
-        if _is_plainly_of(value, adapter):
-            return data
-        made = strictly(adapter)(data)
-    except Exception:  # noqa: BLE001  (no JSON form; a type's own code, or one that is still being read)
-        return MISSING
-    is_plain = isinstance(value, _PLAIN) and not isinstance(value, bytes | bytearray)
-    return data if is_plain or isinstance(value, type(made)) or isinstance(made, type(value)) else MISSING
-
-
-_PLAIN: Final = (NONE, str, int, float, abc.Sequence, abc.Set, abc.Mapping)
-
-
-def _is_plainly_of(value: Any, adapter: TypeAdapter) -> bool:
-    """Whether a value is surely of a type: its own scalar, within its bounds, a listed one, or an empty container."""
-    if isinstance(adapter, UnionAdapter):
-        return any(_is_plainly_of(value, each) for each in adapter.members)
-    if isinstance(adapter, ConstrainedAdapter):
-        return _is_plainly_of(value, adapter.inner) and all(each.accepts(value) for each in adapter.checks)
-    if isinstance(adapter, ScalarAdapter):
-        return (
-            adapter.cls is None and type(value) in adapter.taken and (type(value) is int or adapter.type != "integer")
-        )
-    if isinstance(adapter, ChoiceAdapter):
-        return any(type(each.value) is type(value) and each.value == value for each in adapter.choices)
-    return isinstance(adapter, ArrayAdapter | MappingAdapter) and type(value) in adapter.kinds() and not value
 
 
 # Annotations as keys and as text --------------------------------------------------------------------------------------

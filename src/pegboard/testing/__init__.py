@@ -5,7 +5,8 @@ from __future__ import annotations
 import pegboard.testing.executors_elsewhere  # pyright: ignore[reportUnusedImport]
 import pegboard.testing.executors_local  # noqa: F401  # pyright: ignore[reportUnusedImport]  both add their checks
 from pegboard.plugins.discovery import FoundPlugin as FoundPlugin, discover as discover
-from pegboard.plugins.manager import PluginManager as PluginManager, load_plugin as load_plugin
+from pegboard.plugins.manager import PluginManager as PluginManager
+from pegboard.plugins.plugin import load_plugin as load_plugin
 from pegboard.plugins.probe import (
     MOST_MEMORY as MOST_MEMORY,
     Done as Done,

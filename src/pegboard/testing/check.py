@@ -18,8 +18,8 @@ from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
 from pegboard.json import count_text, is_array, is_object, json_text, problem
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.imports import plugin_uses
-from pegboard.plugins.manager import Plugin, load_plugin
 from pegboard.plugins.manifest import PluginManifest, read_manifest
+from pegboard.plugins.plugin import Plugin, load_plugin
 from pegboard.plugins.probe import manifest_of, probe_plugins
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
 from pegboard.schema.references import References

@@ -1,12 +1,13 @@
-"""`Handler`: the code that runs a tool; binding of validated arguments to the parameters of its function."""
+"""`Handler`: the code that runs a tool, perhaps loaded late; binding of arguments to its function's parameters."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 from attrs import Factory, field
 
@@ -367,3 +368,39 @@ def schema_as_text(schema: JsonSchema, tool: str, what: str, *, skip_patterns: b
         written = schema_text(schema)
     check_schema(written, tool=tool, what=what, skip_patterns=skip_patterns)
     return json_text(written)
+
+
+_Tool: TypeAlias = Any  # A `Tool`; its module imports this one
+
+
+@frozen(eq=False)
+class LateHandler:
+    """Lazy handler, loaded at the first call: listing and filtering import no code of its plugin.
+
+    `load` returns the tool with its handler, the handler alone, or a coroutine of either. It is called off the event
+    loop, and raises `PluginError` if a plugin fails, `StaleSpecError` if the code declares another spec.
+    """
+
+    load: Callable[[], _Tool | Handler | Coroutine[Any, Any, _Tool | Handler]]
+    _completed: WeakKeyDictionary[_Tool, _Tool] = field(factory=WeakKeyDictionary[Any, Any], init=False, repr=False)
+
+    def completed(self, tool: _Tool, loaded: _Tool | Handler) -> _Tool:
+        """A tool of this handler with the loaded handler; cached, so that its compiled validators are reused."""
+        if not isinstance(loaded, Handler):
+            return loaded
+        found = self._completed.get(tool)
+        if found is None:
+            found = self._completed[tool] = tool.evolve(handler=loaded)
+        return found
+
+    def changed(self, tool: _Tool, change: Callable[[_Tool], _Tool]) -> LateHandler:
+        """A lazy handler for the changed tool, which applies `change` to the loaded tool."""
+
+        async def later(loading: Coroutine[Any, Any, _Tool | Handler]) -> _Tool:
+            return change(self.completed(tool, await loading))
+
+        def load() -> _Tool | Coroutine[Any, Any, _Tool]:
+            loaded = self.load()
+            return later(loaded) if isinstance(loaded, Coroutine) else change(self.completed(tool, loaded))  # pyright: ignore[reportUnknownArgumentType]
+
+        return LateHandler(load)

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, cast, overload
-from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import evolve, field
@@ -24,6 +23,7 @@ from pegboard.tools.handler import (
     Confirmer,
     ErrorWriter,
     Handler,
+    LateHandler,
     PermissionValues,
     Preparer,
     Previewer,
@@ -64,39 +64,6 @@ from pegboard.typing import JsonMapping, JsonObject, JsonSchema, frozen
 
 if TYPE_CHECKING:
     from pegboard.schema.validator import Validator
-
-
-@frozen(eq=False)
-class LateHandler:
-    """Lazy handler, loaded at the first call: listing and filtering import no code of its plugin.
-
-    `load` returns the tool with its handler, the handler alone, or a coroutine of either. It is called off the event
-    loop, and raises `PluginError` if a plugin fails, `StaleSpecError` if the code declares another spec.
-    """
-
-    load: Callable[[], Tool | Handler | Coroutine[Any, Any, Tool | Handler]]
-    _completed: WeakKeyDictionary[Tool, Tool] = field(factory=WeakKeyDictionary[Any, Any], init=False, repr=False)
-
-    def completed(self, tool: Tool, loaded: Tool | Handler) -> Tool:
-        """A tool of this handler with the loaded handler; cached, so that its compiled validators are reused."""
-        if isinstance(loaded, Tool):
-            return loaded
-        found = self._completed.get(tool)
-        if found is None:
-            found = self._completed[tool] = tool.evolve(handler=loaded)
-        return found
-
-    def changed(self, tool: Tool, change: Callable[[Tool], Tool]) -> LateHandler:
-        """A lazy handler for the changed tool, which applies `change` to the loaded tool."""
-
-        async def later(loading: Coroutine[Any, Any, Tool | Handler]) -> Tool:
-            return change(self.completed(tool, await loading))
-
-        def load() -> Tool | Coroutine[Any, Any, Tool]:
-            loaded = self.load()
-            return later(loaded) if isinstance(loaded, Coroutine) else change(self.completed(tool, loaded))
-
-        return LateHandler(load)
 
 
 @frozen(eq=False)

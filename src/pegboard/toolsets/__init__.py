@@ -5,8 +5,9 @@ from __future__ import annotations
 from pegboard.lazy import lazy_names
 
 _NAMES = {
+    "filters": "error_text",
     "resolve": "FOUND_TOOLS SEARCHES found_names resolve_tools",
-    "toolset": "ToolMapper ToolsetResult check_tool_schemas error_text identity_of",
+    "toolset": "ToolMapper ToolsetResult check_tool_schemas identity_of",
     "transforms": "ToolTransform",
     "wrappers": "CachedToolset",
 }

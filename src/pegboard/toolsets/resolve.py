@@ -23,20 +23,16 @@ from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.foreign_names import alike
 from pegboard.tools.spec import Origin, Problem
 from pegboard.tools.tool import Tool, tools_html
+from pegboard.toolsets.filters import PREDICATE_SECONDS, Faults, explain_filter, filter_now, filter_tools
 from pegboard.toolsets.predicates import Predicate
 from pegboard.toolsets.toolset import (
     MOST_PROBLEMS,
-    PREDICATE_SECONDS,
-    Faults,
     OwnedToolset,
     Reason,
     ToolMapper,
     Toolset,
     ToolsetResult,
     ask_all,
-    explain_filter,
-    filter_now,
-    filter_tools,
     first_problems,
     owned_tool,
     schema_problem,

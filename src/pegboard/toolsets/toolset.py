@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, cast, runtime_checkable
@@ -15,14 +13,15 @@ from weakref import WeakSet, WeakValueDictionary
 from attrs import Factory, evolve, field
 
 from pegboard.callbacks import CallableKind, may_block, maybe_await
-from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest, tuple_of
+from pegboard.errors import SchemaError, cause_of, did_you_mean, log_failure, suggest, tuple_of
 from pegboard.json import MOST_PROBLEMS, canonical_json, count_text
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.text import visible
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.handler import Binder, Handler
+from pegboard.tools.handler import Binder, Handler, LateHandler
 from pegboard.tools.spec import HOST, Origin, Problem
-from pegboard.tools.tool import LateHandler, Tool, check_schemas
+from pegboard.tools.tool import Tool, check_schemas
+from pegboard.toolsets.filters import error_text, filter_tools
 from pegboard.typing import define, frozen
 
 if TYPE_CHECKING:
@@ -284,12 +283,6 @@ async def ask_all(
     return await asyncio.gather(*map(offer, sources))
 
 
-def error_text(error: BaseException) -> str:
-    """An error in one short line, without the type for pegboard's own."""
-    text = cause_of(error)
-    return text.removeprefix(f"{type(error).__name__}: ") if isinstance(error, PegboardError) else text
-
-
 def check_result(answer: Any) -> ToolsetResult:
     """The usable part of an untrusted answer; bad items and repeated names are left out, each with a problem."""
     tools: dict[str, Tool] = {}
@@ -367,8 +360,6 @@ def unknown_names(names: Sequence[str], known: Collection[str], more: str = "") 
 
 
 _Change: TypeAlias = Callable[[Tool], Tool]  # returns the changed tool; may raise, which drops the tool
-Faults: TypeAlias = dict[str, str]  # name of a tool for which a predicate failed -> why
-PREDICATE_SECONDS: Final = 5.0  # for the functions of a predicate, all tools together
 
 
 class ToolMapper:
@@ -396,84 +387,6 @@ class ToolMapper:
         """Drops what isn't offered now from a cache that has grown too large."""
         if len(self._cache) > 2 * len(tools) + 100:
             self._cache = {tool: known for tool in tools if (known := self._cache.get(tool)) is not None}
-
-
-async def filter_tools(
-    tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext, seconds: float = PREDICATE_SECONDS
-) -> tuple[list[Tool], Faults]:
-    """The tools for which the predicate is true, in their order; and those for which it failed.
-
-    Functions are called off the event loop. Tools without an answer after so many seconds are out; the thread of a
-    function that never returns is abandoned.
-    """
-    if not predicate.calls_functions:
-        return filter_now(tools, predicate, context)
-    import asyncio
-
-    from pegboard.threads import run_in_thread
-
-    answers: dict[Tool, Any] = {}
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await run_in_thread(_ask, answers, tools, predicate, context, seconds)
-    return _sorted_out(tools, answers.copy())  # the thread may still be adding to it
-
-
-def filter_now(tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext) -> tuple[list[Tool], Faults]:
-    """`filter_tools` in this thread; a function that never returns is waited for."""
-    answers: dict[Tool, Any] = {}
-    _ask(answers, tools, predicate, context, PREDICATE_SECONDS)
-    return _sorted_out(tools, answers)
-
-
-def _ask(
-    answers: dict[Tool, Any], tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext, seconds: float
-) -> None:
-    """Records the answer or the error for each tool, until the time is up."""
-    deadline = time.monotonic() + seconds
-    try:
-        test = predicate.bound(context)
-    except BaseException as error:  # noqa: BLE001  any error drops only these tools
-        answers.update(dict.fromkeys(tools, _cause(error)))
-        return
-    is_timed = predicate.calls_functions
-    for tool in tools:
-        try:
-            answer: object = test(tool)
-            if answer is not True and answer is not False:
-                answer = f"the answer is of type {type(answer).__name__}, neither True nor False"
-        except BaseException as error:  # noqa: BLE001  any error drops only the tool
-            answer = _cause(error)
-        if is_timed and time.monotonic() > deadline:
-            return
-        answers[tool] = answer
-
-
-def _cause(error: BaseException) -> str:
-    """The error's text; re-raises a `KeyboardInterrupt` in the main thread, where it is the user's."""
-    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-        raise error
-    return error_text(error)
-
-
-def _sorted_out(tools: Sequence[Tool], answers: Mapping[Tool, Any]) -> tuple[list[Tool], Faults]:
-    kept = [tool for tool in tools if answers.get(tool) is True]
-    late = "no answer in time (predicate_timeout)"
-    return kept, {tool.spec.name: cause for tool in tools if isinstance(cause := answers.get(tool, late), str)}
-
-
-def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, faults: Faults) -> str:
-    """The part of the predicate that decides for this tool, and the tool's facts; functions aren't called again."""
-    if (fault := faults.get(tool.spec.name)) is not None:
-        return f"{predicate} failed: {fault}"
-    if predicate.calls_functions:
-        return str(predicate)
-    try:
-        part = predicate.deciding(tool, context)
-        facts = part.facts(tool, context)
-    except BaseException as error:  # noqa: BLE001  any error affects only the explanation
-        return f"{predicate} failed: {_cause(error)}"
-    return f"{part} ({facts})" if facts else str(part)
 
 
 def _add_handler(call: Any, flavour: CallableKind | None, thread: OwnThread | None, tool: Tool) -> Tool:

@@ -13,6 +13,7 @@ from pegboard.errors import DuplicateToolError, RegistrationError
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import Problem, ToolSpec
 from pegboard.tools.tool import Tool
+from pegboard.toolsets.filters import error_text
 from pegboard.toolsets.toolset import (
     Reason,
     Toolset,
@@ -22,7 +23,6 @@ from pegboard.toolsets.toolset import (
     check_list,
     check_result,
     close_all,
-    error_text,
     first_problems,
     thread_of,
 )

@@ -19,10 +19,11 @@ from pegboard.json import JsonText, StructureError, json_text, path_text, proble
 from pegboard.schema.references import REFERENCES, schemas
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.foreign_names import mapped_name
-from pegboard.tools.handler import Binder, Handler, own_problems
+from pegboard.tools.handler import Binder, Handler, LateHandler, own_problems
 from pegboard.tools.spec import MAX_LENGTH, Concurrency, Problem, ToolAnnotations, check_name
-from pegboard.tools.tool import LateHandler, Tool
+from pegboard.tools.tool import Tool
 from pegboard.toolsets.expression import as_predicate
+from pegboard.toolsets.filters import explain_filter, filter_tools
 from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.toolset import (
     Reason,
@@ -32,8 +33,6 @@ from pegboard.toolsets.toolset import (
     WrapperToolset,
     check_result,
     check_tool_schemas,
-    explain_filter,
-    filter_tools,
     first_problems,
 )
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema

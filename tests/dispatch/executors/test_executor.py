@@ -47,7 +47,7 @@ from pegboard.execution import (
 )
 from pegboard.json import StructureError
 from pegboard.tools import DisplayUpdate, tools_from
-from pegboard.tools.tool import LateHandler
+from pegboard.tools.handler import LateHandler
 
 
 class Remote:

@@ -41,7 +41,7 @@ from pegboard.execution import (
     error_from_json,
     error_to_json,
 )
-from pegboard.tools.tool import LateHandler
+from pegboard.tools.handler import LateHandler
 from pegboard.worker import RemoteCaller, SentCall, Worker
 
 ANN = ReadonlyContext(user="ann", session="s")
