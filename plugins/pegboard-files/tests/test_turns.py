@@ -232,6 +232,18 @@ def test_a_file_by_two_roots_is_one_change(turn, top):
     assert list((top / "sub").iterdir()) == []
 
 
+def test_each_file_is_named_also_if_files_of_two_roots_have_one_name(turn, top):
+    (top / "sub").mkdir()
+    context = evolve(ANN, invocation="t", values={})
+    turn(put("a", "1\n"), put("b", "1\n"), context=context)
+    turn(put("a", "2\n"), put("b", "2\n"), context=context, root=str(top / "sub"))
+    (top / "a").write_text("mine\n")
+    (top / "sub/a").write_text("mine\n")
+    undone = undo()
+    assert (undone.restored, undone.refused.keys()) == ([f"{top}/b", "b"], {"a", f"{top}/a"})
+    assert {path.name for path in top.rglob("*") if path.is_file()} == {"a"}
+
+
 def test_a_link_that_became_a_file_is_a_link_again(turn, write, top):
     write({"a": "a\n"})
     (top / "link").symlink_to("a")

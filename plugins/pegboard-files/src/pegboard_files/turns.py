@@ -24,6 +24,7 @@ from pegboard import ReadonlyContext, ToolContext, ToolError
 from pegboard.errors import log_failure
 from pegboard.files import OTHERS_WRITE, others_can_write, user_folder
 from pegboard.json import list_text
+from pegboard.text import printable
 from pegboard_files.root import Deadline, OpenRoot, Parts, open_root
 from pegboard_files.tools import Settings
 from pegboard_files.writing import Change, commit, link_or_rename, read_state
@@ -251,21 +252,24 @@ class TurnStore:
         Raises:
             ToolError: The store can't be read.
         """
-        restored, refused, done = list[str](), dict[str, str](), list[str]()
+        restored, refused, done, named = list[str](), dict[str, str](), list[str](), set[str]()
         where = f"turn = ? AND (is_folder OR {_IS_CHANGED})"
         query = f"SELECT {_COLUMNS} FROM changes WHERE {where} ORDER BY rowid DESC"  # noqa: S608  what came last first
         for change in starmap(FileChange, self._read(query, turn.id)):
             if change.is_folder:
                 _remove_folder(change)
-            elif deadline.is_over:
-                refused[change.name] = "the undo was stopped before; it can be repeated."
-            else:
-                try:
-                    _restore(change)
-                    restored.append(change.name)
-                    done.append(change.place)
-                except ToolError as error:
-                    refused[change.name] = error.text
+                continue
+            name = printable(json.loads(change.place)) if change.name in named else change.name  # of two roots
+            named.add(name)
+            if deadline.is_over:
+                refused[name] = "the undo was stopped before; it can be repeated."
+                continue
+            try:
+                _restore(change)
+                restored.append(name)
+                done.append(change.place)
+            except ToolError as error:
+                refused[name] = error.text
         try:
             with self._work() as connection:
                 delete = "DELETE FROM changes WHERE turn = ? AND place = ? AND NOT is_folder"
