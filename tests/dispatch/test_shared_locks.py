@@ -13,6 +13,7 @@ import pytest
 
 from pegboard import Concurrency, ToolContext, ToolRegistry, hookimpl, register_plugin, tool
 from pegboard.backends import LockBackend
+from pegboard.errors import ToolError
 from sqlite_backends import SqliteLocks
 
 PATIENCE = 60  # seconds; only a broken test waits so long
@@ -251,6 +252,20 @@ async def test_a_backend_that_fails_runs_no_call_and_the_next_one_may_work(regis
     assert "10.0.0.7" not in result.text
     assert "no server at 10.0.0.7" in result.detail
     assert (await one.call("write", {"name": "a"})).text == "a"
+
+
+async def test_a_backend_that_fails_with_a_tool_error_says_what_to_do(registries, backend, monkeypatch):
+    one, _ = registries(keyed(Room()))
+
+    async def fail(*_, **__):
+        raise ToolError("Its tables are old.", hint="Run: migrate")
+
+    monkeypatch.setattr(backend, "acquire", fail)
+    result = await one.call("write", {"name": "a"})
+    assert (result.kind, result.text.endswith("can't be acquired. Its tables are old. Run: migrate")) == (
+        "not_executed",
+        True,
+    )
 
 
 def test_calls_in_several_event_loops_share_one_backend(registries):

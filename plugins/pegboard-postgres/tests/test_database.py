@@ -76,8 +76,9 @@ def test_a_schema_is_a_plain_name(schema):
 
 
 def test_without_tables_the_error_names_the_command(empty):
-    with pytest.raises(ToolError, match="has no tables yet: run 'registry postgres migrate'"):
+    with pytest.raises(ToolError, match="has no tables yet") as caught:
         empty.run_now(ping)
+    assert caught.value.hint == "Run: registry postgres migrate"
     assert empty.migrate() == (0, VERSION)
     assert empty.run_now(ping) == 1
     assert empty.migrate() == (VERSION, VERSION)
@@ -90,9 +91,7 @@ def test_older_tables_are_refused_until_they_are_migrated_and_keep_their_content
         await connection.close()
 
     empty.start(make_old()).result()
-    with pytest.raises(
-        ToolError, match=f"of version 1, and version {VERSION} is needed: run 'registry postgres migrate'"
-    ):
+    with pytest.raises(ToolError, match=f"of version 1, and version {VERSION} is needed"):
         empty.run_now(ping)
 
     async def add(connection):

@@ -133,7 +133,7 @@ def run(empty, tmp_path, monkeypatch, capfd):
 def test_migrate_makes_the_tables_and_check_says_what_there_is(run, empty):
     code, text = run("postgres", "check")
     assert code == 1
-    assert "The shared database can't be used: it has no tables yet: run 'registry postgres migrate'." in text
+    assert "The shared database can't be used: it has no tables yet. Run: registry postgres migrate\n" in text
     assert run("postgres", "migrate")[1].endswith(f"(schema {empty.schema}): the tables were made; version 2\n")
     assert run("postgres", "migrate")[1].endswith("the tables are up to date; version 2\n")
     code, text = run("postgres", "check")
@@ -146,6 +146,8 @@ def test_a_server_that_is_gone_is_said_with_what_to_do(run, tmp_path):
     code, text = run("postgres", "check", url=f'"{nowhere}"')
     assert code == 1, text
     assert f"Start the server, or correct the address: {tmp_path}/tools." in text
+    code, text = run("postgres", "journal", url=f'"{nowhere}"')
+    assert (code, "The shared database can't be reached." in text) == (2, True), text
     code, text = run("postgres", "migrate", url=f'"{nowhere}"')
     assert code == 2, text
     assert "can't be reached" in text

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pegboard.dispatch.locks import LockBackend, LockClaim, LockHandle, LockRequest
 from pegboard.dispatch.state import CallState
-from pegboard.errors import detail_of
+from pegboard.errors import ToolError, detail_of
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
@@ -32,8 +32,9 @@ async def acquire_shared(state: CallState, request: LockRequest, acquiring: Awai
         handle.release()
         if isinstance(error, CallError) or cancels_the_call(error):
             raise
-        text = f"{state.name} was not run: the locks that it shares with other processes can't be acquired. Try later."
-        raise CallError("not_executed", text, detail=detail_of(error)) from error
+        text = f"{state.name} was not run: the locks that it shares with other processes can't be acquired."
+        advice = (error.text, error.hint) if isinstance(error, ToolError) else ("Try later.",)
+        raise CallError("not_executed", " ".join(filter(None, (text, *advice))), detail=detail_of(error)) from error
     return handle
 
 

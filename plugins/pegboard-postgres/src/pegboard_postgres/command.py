@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -12,13 +12,14 @@ from pegboard.cli import Options, open_session, registry_options, write
 from pegboard.config import with_secrets
 from pegboard.errors import ConfigError
 from pegboard_postgres.journal import PostgresJournal
-from pegboard_postgres.schema import COMMAND, VERSION, check_version
+from pegboard_postgres.schema import VERSION, check_version
 from pegboard_postgres.settings import database_of, read_settings
 
 if TYPE_CHECKING:
     from pegboard_postgres.database import Database
 
 
+T = TypeVar("T")
 _MOST_CAUSE: Final = 300  # characters
 
 
@@ -61,11 +62,12 @@ def check_command(options: Options) -> int:
 def journal_command(options: Options) -> int:
     """Print the audit journal of all processes as JSON lines, which 'registry guard verify' checks."""
     database = _database_of(options)
-    try:
+
+    def write_lines() -> None:
         for line in PostgresJournal(database).lines():
             write(line)
-    finally:
-        database.close()
+
+    _explain_failure(database, write_lines)
     return 0
 
 
@@ -79,7 +81,7 @@ def problem_of(find: Callable[[], Database]) -> tuple[str, str] | None:
         check_version(database.version())
     except ToolError as error:
         if error.__cause__ is None:
-            return error.text, f"Run: {COMMAND}"
+            return error.text, error.hint or ""
         fix = f"Start the server, or correct the address: {database.address}."
         return _with_cause(error), fix
     finally:
@@ -87,7 +89,7 @@ def problem_of(find: Callable[[], Database]) -> tuple[str, str] | None:
     return None
 
 
-def _explain_failure(database: Database, work: Callable[[], tuple[int, int]]) -> tuple[int, int]:
+def _explain_failure(database: Database, work: Callable[[], T]) -> T:
     """The result of work; its failure with the server's words, which are for operators."""
     try:
         return work()
@@ -98,9 +100,9 @@ def _explain_failure(database: Database, work: Callable[[], tuple[int, int]]) ->
 
 
 def _with_cause(error: ToolError) -> str:
-    """An error with the server's words."""
+    """An error with the server's words, or with what to do."""
     if error.__cause__ is None:
-        return error.text
+        return f"{error.text} {error.hint or ''}".rstrip()
     cause = " ".join(str(error.__cause__).split())[:_MOST_CAUSE]
     return f"{error.text.removesuffix(' Nothing was changed.')} ({cause})"
 

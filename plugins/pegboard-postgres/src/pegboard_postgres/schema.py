@@ -10,7 +10,7 @@ from pegboard_postgres.lock_tables import LOCKS
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
-COMMAND: Final = "registry postgres migrate"
+_COMMAND: Final = "registry postgres migrate"
 
 MIGRATIONS: Final = (
     # 1: stores. Who owns a row is a digest: names of users may be of any length, and contain what PostgreSQL refuses.
@@ -92,9 +92,9 @@ def check_version(found: int) -> None:
         return
     if found > VERSION:
         what = f"its tables are of version {found}, written by a newer pegboard-postgres"
-        raise ToolError(f"The shared database can't be used: {what}: update this one.")
+        raise ToolError(f"The shared database can't be used: {what}.", hint="Update pegboard-postgres.")
     what = f"its tables are of version {found}, and version {VERSION} is needed" if found else "it has no tables yet"
-    raise ToolError(f"The shared database can't be used: {what}: run '{COMMAND}'.")
+    raise ToolError(f"The shared database can't be used: {what}.", hint=f"Run: {_COMMAND}")
 
 
 async def migrate_tables(connection: AsyncConnection[Any], schema: str, to: int = VERSION) -> tuple[int, int]:
