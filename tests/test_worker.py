@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pegboard import Permissions, Tool, ToolContext, ToolRegistry, tool, tool_of
+from pegboard import Confirmation, Permissions, Tool, ToolContext, ToolRegistry, tool, tool_of
 from pegboard.errors import FatalToolError
 from pegboard.execution import ExecutionRequest, ExecutorCall, LocalExecutor
 from pegboard.worker import RemoteCaller, SentCall, Wire, Worker, read_response
@@ -41,6 +41,14 @@ async def report(context: ToolContext, length: int) -> None:
 
 
 @tool
+def count(context: ToolContext) -> str:
+    """Emits numbers."""
+    for number in range(100):
+        context.emit(number)
+    return "counted"
+
+
+@tool
 async def ask(context: ToolContext) -> str:
     """Asks a question."""
     return (await context.request_confirmation("Really?")).feedback or ""
@@ -52,7 +60,7 @@ def end() -> None:
     raise FatalToolError("over")
 
 
-TOOLS = [tool_of(each) for each in (echo, repeat, not_a_number, report, ask, end)]
+TOOLS = [tool_of(each) for each in (echo, repeat, not_a_number, report, count, ask, end)]
 
 
 @pytest.fixture
@@ -176,7 +184,11 @@ async def test_without_a_way_to_tell_events_are_left_out(worker):
 
 async def test_an_event_that_is_too_long_is_replaced_by_a_notice(worker):
     told = []
-    caller = RemoteCaller(Wire(most_bytes=1_200), tell=told.append)
+
+    async def tell(events):
+        told.extend(events)
+
+    caller = RemoteCaller(Wire(most_bytes=1_200), tell=tell)
     await run(worker, "report", {"length": 2_000}, caller)
     call, seen = sent()
     for data in told:
@@ -204,6 +216,58 @@ async def test_a_codec_changes_all_that_travels(worker):
     assert read_response(answer, secret).output == "hidden"
     plain = read_response(await worker.run(request("echo", {"text": "x"}), RemoteCaller(secret)), secret)
     assert (plain.kind, plain.detail) == ("not_executed", "it was not encoded")
+
+
+async def test_a_codec_that_fails_is_an_error_of_the_message(worker):
+    class Failing(Reversed):
+        def decode(self, data):
+            raise KeyError("no such key")
+
+    response = read_response(await worker.run(b"{}", RemoteCaller(Wire(codec=Failing()))), Wire(codec=Reversed()))
+    assert (response.kind, "its codec failed: KeyError" in response.detail) == ("not_executed", True)
+
+
+async def test_events_are_sent_in_order_and_before_the_answer(worker):
+    told = []
+
+    async def tell(events):
+        await asyncio.sleep(0)
+        told.extend(json.loads(event)["event"]["data"] for event in events)
+
+    assert (await run(worker, "count", {}, RemoteCaller(tell=tell))).output == "counted"
+    assert told == [*range(100)]
+
+
+async def test_a_caller_that_is_gone_gets_no_more_events_and_ends_what_asks_it(worker, caplog):
+    attempts = []
+
+    async def fail(data):
+        attempts.append(data)
+        raise OSError("no route")
+
+    caller = RemoteCaller(tell=fail, ask=fail)
+    assert (await run(worker, "count", {}, caller)).output == "counted"
+    assert len(attempts) == 1
+    assert "sending events to the caller" in caplog.text
+    response = await run(worker, "ask", {}, caller)
+    assert (response.kind, "can't be reached any more" in response.error) == ("aborted", True)
+
+
+async def test_a_question_that_is_too_long_for_the_transport_is_an_error_of_the_tool(worker):
+    caller = RemoteCaller(Wire(most_between=20), ask=sent("ask")[0].handle)
+    response = await run(worker, "ask", {}, caller)
+    assert (response.kind, "at most 20 bytes can be sent" in response.error) == ("tool_failure", True)
+
+
+async def test_a_reply_that_is_too_long_for_the_transport_is_an_error_for_the_tool():
+    class Host:
+        async def request_confirmation(self, context, hint, payload):
+            return Confirmation(hint=hint, confirmed=True, feedback="x" * 2_000)
+
+    call, _ = sent("ask", host=Host())
+    call.wire = Wire(most_between=500)
+    reply = json.loads(await call.handle(b'{"question": "request_confirmation", "given": {"hint": "x"}}'))
+    assert (reply["error"]["type"], "at most 500 bytes can be sent" in reply["error"]["text"]) == ("tool", True)
 
 
 @pytest.mark.parametrize(

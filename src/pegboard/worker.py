@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -23,12 +23,13 @@ from pegboard.dispatch.executors.execution import ExecutionRequest, ExecutionRes
 from pegboard.dispatch.executors.executor import ExecutorCall
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.errors import FatalToolError, PegboardError, ToolError, detail_of, log_failure, tuple_of
+from pegboard.errors import FatalToolError, PegboardError, ToolError, cause_of, detail_of, log_failure, tuple_of
 from pegboard.execution import LocalExecutor
 from pegboard.json import is_object, json_text, size_text, strict_json
 from pegboard.schema.converter import ALWAYS, JsonRecord
 from pegboard.threads import run_in_thread
 from pegboard.timeout import cancels_the_call
+from pegboard.tools.call import CallError
 from pegboard.tools.spec import check_queue
 from pegboard.typing import JsonObject
 
@@ -63,38 +64,51 @@ class Wire:
     Attributes:
         codec: Encrypts them, or `None`.
         most_bytes: How many bytes one message may have.
+        most_between: How many an event, a question or a reply may have, where the transport takes less of these.
     """
 
     codec: Codec | None = None
     most_bytes: int = 64 << 20
+    most_between: int | None = None
 
-    def write(self, message: JsonObject) -> bytes:
+    def write(self, message: JsonObject, most: int | None = None) -> bytes:
         """The bytes of a message.
 
         Raises:
-            ValueError: It isn't JSON, or has more than `most_bytes`.
+            ValueError: It isn't JSON, has more bytes than `most_bytes` or `most`, or the codec fails.
         """
         try:
             data = json_text(message).encode()
         except (TypeError, RecursionError) as error:
             raise ValueError(f"it isn't JSON: {error}") from None
-        data = data if self.codec is None else self.codec.encode(data)
-        if len(data) > self.most_bytes:
-            raise TooLongError(f"it has {size_text(len(data))}, at most {size_text(self.most_bytes)} can be sent")
+        data = data if self.codec is None else _convert(self.codec.encode, data)
+        most = min(self.most_bytes, self.most_bytes if most is None else most)
+        if len(data) > most:
+            raise TooLongError(f"it has {size_text(len(data))}, at most {size_text(most)} can be sent")
         return data
 
     def read(self, data: bytes) -> JsonObject:
         """The message that these bytes hold.
 
         Raises:
-            ValueError: They hold none, or are more than `most_bytes`.
+            ValueError: They hold none, are more than `most_bytes`, or the codec fails.
         """
         if len(data) > self.most_bytes:
             raise TooLongError(f"it has {size_text(len(data))}, at most {size_text(self.most_bytes)} are read")
-        message: Any = strict_json(data if self.codec is None else self.codec.decode(data))
+        message: Any = strict_json(data if self.codec is None else _convert(self.codec.decode, data))
         if not is_object(message):
             raise ValueError("it is not an object")
         return message
+
+
+def _convert(step: Callable[[bytes], bytes], data: bytes) -> bytes:
+    """What a step of a codec, which is another program's, makes of bytes."""
+    try:
+        return step(data)
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"its codec failed: {cause_of(error)}") from error
 
 
 class TooLongError(ValueError):
@@ -129,6 +143,15 @@ class SentCall:
         """The request, for `Worker.run`; a `ValueError` if it is too long."""
         return self.wire.write(self.call.request.to_json())
 
+    @property
+    def may_run_again(self) -> bool:
+        """Whether the tool may run again after its worker has died: it is idempotent, and of a trusted origin."""
+        return self.call.tool.spec.annotations.idempotent_hint is True and self.call.tool.origin.trusted
+
+    def start_hint(self, queue: str) -> str:
+        """How the operator starts a worker for it."""
+        return f"Start one: registry worker --executor {self.call.tool.policy.executor} --queue {queue}"
+
     async def handle(self, data: bytes) -> bytes | None:
         """Handles a message of the worker: passes an event on, or answers a question.
 
@@ -140,19 +163,25 @@ class SentCall:
         try:
             message = self.wire.read(data)
             if "event" not in message:
-                return self.wire.write(await self._reply(message))
+                return self._write_reply(await self._reply(message))
             self._events += 1
             if not self._is_over and self._events <= _MOST_EVENTS:
                 self.call.emit(message["event"])
         except Exception as error:  # noqa: BLE001  an event, or the listener's error
             log_failure(f"a message of the worker of {self.call.request.tool}", error)
-            return self.wire.write({"error": error_to_json(error)})
+            return self._write_reply({"error": error_to_json(error)})
         return None
 
     def response(self, data: bytes) -> ExecutionResponse:
         """As `read_response`; what the worker sends later is left out."""
         self._is_over = True
         return read_response(data, self.wire)
+
+    def _write_reply(self, reply: JsonObject) -> bytes:
+        try:
+            return self.wire.write(reply, self.wire.most_between)
+        except TooLongError as error:
+            return self.wire.write({"error": error_to_json(ToolError(f"The reply can't be sent: {error}."))})
 
     async def _reply(self, message: JsonObject) -> JsonObject:
         self._questions += 1
@@ -173,6 +202,17 @@ class SentCall:
             self._waiting -= 1
 
 
+def not_run_response(name: str, why: str, detail: str | None = None) -> ExecutionResponse:
+    """The response for a call of a tool that no worker has run; `detail` is for the operator."""
+    return ExecutionResponse.failed("not_executed", f"{name} was not run: {why}. Continue without it.", detail=detail)
+
+
+def lost_response(name: str, why: str) -> ExecutionResponse:
+    """The response for a call of a tool that may have run or not."""
+    text = f"{name} may have run or not: {why}. Check its effects before you repeat it."
+    return ExecutionResponse.failed("unknown_outcome", text)
+
+
 def read_response(data: bytes, wire: Wire = PLAIN) -> ExecutionResponse:
     """The response in the answer of `Worker.run`.
 
@@ -189,44 +229,75 @@ def read_response(data: bytes, wire: Wire = PLAIN) -> ExecutionResponse:
 # The worker's side ----------------------------------------------------------------------------------------------------
 
 
-@frozen(eq=False)
+@define(eq=False)
 class RemoteCaller:
     """The caller of one request, as a worker reaches it: a `Caller` over a transport.
 
     Attributes:
         wire: As the caller has it.
-        tell: Sends an event, without waiting; `None` if the transport can't.
-        ask: Sends a question and returns the reply; `None` if the transport can't.
+        tell: Sends events in their order, one call of it after the other; `None` if the transport can't. If it raises,
+            the caller is gone, and gets no more events.
+        ask: Sends a question and returns the reply; `None` if the transport can't. If it raises, the caller is gone.
     """
 
     wire: Wire = PLAIN
-    tell: Callable[[bytes], None] | None = None
+    tell: Callable[[Sequence[bytes]], Awaitable[None]] | None = None
     ask: Callable[[bytes], Awaitable[bytes]] | None = None
+    _events: list[bytes] = field(factory=list[bytes], init=False)
+    _telling: asyncio.Task[None] | None = field(default=None, init=False)
 
     def emit(self, event: JsonObject) -> None:
-        """Sends an event of the tool; one that can't be sent is replaced by a notice."""
+        """Sends an event of the tool, without waiting; one that can't be sent is replaced by a notice."""
         if self.tell is None:
             return
         try:
-            data = self.wire.write({"event": event})
+            data = self.wire.write({"event": event}, self.wire.most_between)
         except ValueError as error:
             notice = {"type": "partial", "data": f"({event.get('type')} left out: {error})"}
             data = self.wire.write({"event": notice})
-        self.tell(data)
+        self._events.append(data)
+        if self._telling is None:
+            self._telling = asyncio.create_task(self._tell(self.tell))
+
+    async def flush(self) -> None:
+        """Waits until the events so far have been sent."""
+        if self._telling is not None:
+            await self._telling
 
     async def answer(self, question: str, given: JsonObject) -> Any:
         """The caller's answer to a question, as `ExecutorCall.answer` gives it.
 
         Raises:
-            ToolError: The transport can't ask.
+            ToolError: The transport can't ask, or the question is too long.
+            CallError: `aborted`: the caller is gone.
             BaseException: What the caller raised.
         """
         if self.ask is None:
             raise ToolError("This tool needs its caller, which can't be reached from here.")
-        reply = self.wire.read(await self.ask(self.wire.write({"question": question, "given": given})))
+        try:
+            data = self.wire.write({"question": question, "given": given}, self.wire.most_between)
+        except TooLongError as error:
+            raise ToolError(f"What the tool asks its caller can't be sent: {error}.") from None
+        await self.flush()
+        try:
+            reply = self.wire.read(await self.ask(data))
+        except Exception as error:
+            text = "The program that called this can't be reached any more."
+            raise CallError("aborted", text, detail=detail_of(error)) from error
         if "value" in reply:
             return reply["value"]
         raise error_from_json(reply.get("error") or {})
+
+    async def _tell(self, tell: Callable[[Sequence[bytes]], Awaitable[None]]) -> None:
+        try:
+            while self._events:
+                events, self._events = self._events, []
+                await tell(events)
+        except Exception as error:  # noqa: BLE001  of the transport: the caller is gone
+            self.tell = None
+            log_failure("sending events to the caller", error)
+        finally:
+            self._telling = None
 
 
 @define(eq=False)
@@ -293,22 +364,23 @@ class Worker:
         try:
             request = ExecutionRequest.from_json(caller.wire.read(data))
         except ValueError as error:
-            text = "It was not run: the worker can't read the request. Continue without it."
-            return caller.wire.write(_answer(ExecutionResponse.failed("not_executed", text, detail=f"{error}")))
+            response = not_run_response("The tool", "the worker can't read the request", f"{error}")
+            return caller.wire.write(_answer(response))
         self.running[number] = request
         try:
-            return self._write_answer(request, await self._run(request, caller), caller.wire)
+            answer = await self._run(request, caller)
+            await caller.flush()
+            return self._write_answer(request, answer, caller.wire)
         finally:
             del self.running[number]
 
     async def _run(self, request: ExecutionRequest, caller: RemoteCaller) -> JsonObject:
         if all(request.tool != each.name for each in self.executor.tools()):
-            text = f"{request.tool} was not run: its worker has no such tool. Continue without it."
             detail = (
                 "Workers need the tools of their callers, with equal [rename], [prefix] and transforms; "
                 "queues tell workers apart."
             )
-            return _answer(ExecutionResponse.failed("not_executed", text, detail=detail))
+            return _answer(not_run_response(request.tool, "its worker has no such tool", detail))
         try:
             return _answer(await self.executor.execute(request, caller))
         except FatalToolError as error:

@@ -335,13 +335,13 @@ def changing(name, change):
 
     class Transport(Adapter):
         async def execute_tool(self, call):
-            sent, told = Changed(call), set()
+            sent = Changed(call)
 
-            def tell(event):
-                told.add(asyncio.ensure_future(sent.handle(event)))
+            async def tell(events):
+                for event in events:
+                    await sent.handle(event)
 
             answer = await self.worker.run(sent.request, RemoteCaller(tell=tell, ask=sent.handle))
-            await asyncio.gather(*told)
             return sent.response(answer)
 
     return type("Queued", (Queued,), {"transport": Transport})

@@ -12,7 +12,7 @@ import pytest
 from nats.js.errors import NotFoundError
 from nats_running import KINDS, PATIENCE, Server, WorkerProcess
 
-from pegboard import Permissions, Policy, ReadonlyContext, ToolRegistry, tool_of
+from pegboard import Permissions, Policy, ReadonlyContext, ToolContext, ToolRegistry, tool, tool_of
 from pegboard.execution import LocalExecutor
 from pegboard.testing import EXECUTOR_TOOLS, executors as suite
 from pegboard.worker import Worker
@@ -95,6 +95,14 @@ async def test_status_lists_workers_with_what_they_run_and_what_waits(kind, serv
         assert status.queues == {"default": 1}
         endless.cancel()
         assert (await waiting).structured_content == {"result": 3}
+
+
+@both
+async def test_status_lists_no_workers_of_the_other_executor(kind, server, serving):
+    settings = server.settings(prefix=f"others-{kind}")
+    (other,) = {*KINDS} - {kind}
+    async with serving(KINDS[kind](settings), worker()):
+        assert (await KINDS[other](settings).status()).workers == ()
 
 
 async def test_status_lists_running_calls_of_other_sessions_with_equal_ids(server, serving, tmp_path):
@@ -212,6 +220,33 @@ async def test_a_server_that_may_acknowledge_before_it_syncs_is_warned_of_once(s
             assert await executor.attach("sha256:0") is None
         await executor.aclose()
         assert [record.levelname for record in caplog.records] == ["WARNING"] * warnings
+
+
+@tool
+async def save_report(context: ToolContext) -> None:
+    """Saves a report."""
+    await context.artifacts.save("report", "x" * (2 << 20))
+
+
+@tool
+async def load_report(context: ToolContext) -> int:
+    """Loads the report."""
+    return len((await context.artifacts.load("report")).text)
+
+
+@both
+async def test_a_reply_that_is_longer_than_the_server_passes_on_is_an_error_of_the_tool(kind, server, serving):
+    settings = server.settings(prefix=f"long-{kind}")
+    tools = LocalExecutor([save_report, load_report], permissions=Permissions(mode="bypass"))
+    async with serving(KINDS[kind](settings), Worker(tools)), ToolRegistry() as registry:
+        registry.add("executors", "far", KINDS[kind](settings))
+        far = Policy(executor="far")
+        registry.register(save_report, tool_of(load_report).evolve(policy=far))
+        assert not (await registry.call("save_report", {}, ANN)).is_error
+        async with asyncio.timeout(PATIENCE):
+            result = await registry.call("load_report", {}, ANN)
+    await tools.aclose()
+    assert (result.kind, "The reply can't be sent" in result.text) == ("tool_failure", True)
 
 
 async def test_what_was_stored_apart_and_changed_since_is_not_run(server, serving):

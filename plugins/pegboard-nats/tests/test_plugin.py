@@ -66,7 +66,7 @@ def test_a_server_that_is_not_there_is_named_without_the_login_and_nothing_runs(
     result = asyncio.run(main())
     assert (result.kind, result.text) == (
         "not_executed",
-        "add was not run: the server of its workers can't be reached.",
+        "add was not run: the server of its workers can't be reached. Continue without it.",
     )
     assert "NATS at nats://127.0.0.1:1 can't be reached: ConnectionRefusedError" in result.detail
     assert "secret1" not in result.detail

@@ -45,7 +45,7 @@ async def test_a_server_without_standalone_activities_is_refused(tmp_path, files
     finally:
         older.kill()
     assert result.kind == "not_executed"
-    assert "this Temporal server has no standalone activities; they need server 1.31 or newer" in result.text
+    assert "this Temporal server lacks standalone activities; they need server 1.31 or newer" in result.text
 
 
 async def test_a_call_that_no_worker_takes_isnt_run_and_may_be_sent_again(server, files):

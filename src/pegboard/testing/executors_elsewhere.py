@@ -125,7 +125,9 @@ class _Hostile(Worker):
     play: Callable[[bytes, RemoteCaller], Awaitable[bytes]]
 
     async def run(self, data: bytes, caller: RemoteCaller) -> bytes:
-        return await self.play(data, caller)
+        answer = await self.play(data, caller)
+        await caller.flush()
+        return answer
 
 
 def _hostile(queue: str, play: Callable[[bytes, RemoteCaller], Awaitable[bytes]]) -> Worker:
@@ -279,8 +281,7 @@ async def an_invalid_event_is_left_out(bench: Bench) -> None:
         for event in ({"type": "nonsense"}, {"type": "progress", "progress": "much"}, {}, {"type": 5}):
             caller.emit(event)
         assert caller.tell is not None
-        for data in (b"", b"no json", b"[]", b'{"event": 5}'):
-            caller.tell(data)
+        await caller.tell([b"", b"no json", b"[]", b'{"event": 5}'])
         caller.emit({"type": "progress", "progress": 1})
         return _done(caller)
 
@@ -374,11 +375,21 @@ async def _caller(bench: Bench, tool: str, arguments: Mapping[str, Any], id_: st
     return await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
 
 
+async def _output_of(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
+    """What a process has printed, once it has ended; a check that is cancelled ends it."""
+    try:
+        return await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
 @check("remote", "caller")
 async def a_short_program_ends_cleanly(bench: Bench) -> None:
     for number in range(2):
         process = await _caller(bench, "check_add", {"a": 1, "b": 2}, f"toolu_short_{number}")
-        printed, errors = await process.communicate()
+        printed, errors = await _output_of(process)
         expect((process.returncode, errors.decode()), (0, ""), "exit code and what it says")
         expect(json.loads(printed)[0], None, "kind")
 
@@ -416,7 +427,7 @@ async def a_killed_callers_result_is_found_by_its_id(bench: Bench) -> None:
     await process.communicate()
     note(go, "go")
     again = await _caller(bench, "check_wait", arguments, "toolu_caller")
-    printed, errors = await again.communicate()
+    printed, errors = await _output_of(again)
     expect((again.returncode, errors.decode()), (0, ""), "exit code and what it says")
     expect((json.loads(printed), len(effects_in(file))), ([None, "waited"], 1), "result and runs")
 

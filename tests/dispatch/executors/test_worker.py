@@ -62,13 +62,13 @@ class Adapter:
 
     async def execute_tool(self, call):
         self.sent += 1
-        sent, told = SentCall(call), set()
+        sent = SentCall(call)
 
-        def tell(event):
-            told.add(asyncio.ensure_future(sent.handle(event)))
+        async def tell(events):
+            for event in events:
+                await sent.handle(event)
 
         answer = await self.worker.run(sent.request, RemoteCaller(tell=tell, ask=sent.handle))
-        await asyncio.gather(*told)
         return sent.response(answer)
 
 

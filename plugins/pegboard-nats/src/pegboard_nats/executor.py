@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Final
+from typing import ClassVar, Final
 
 import attrs
 from nats.aio.client import Client
@@ -12,7 +12,18 @@ from nats.aio.msg import Msg
 from nats.errors import Error, NoRespondersError
 
 from pegboard.execution import ExecutionResponse, ExecutorCall
-from pegboard.worker import DEFAULT_QUEUE, PLAIN, ExecutorStatus, SentCall, TooLongError, Wire, Worker, check_queue
+from pegboard.worker import (
+    DEFAULT_QUEUE,
+    PLAIN,
+    ExecutorStatus,
+    SentCall,
+    TooLongError,
+    Wire,
+    Worker,
+    check_queue,
+    lost_response,
+    not_run_response,
+)
 from pegboard_nats.connection import Connection, Connections, OpenCall, subscribe
 from pegboard_nats.serving import Calls, Link, answer_of
 from pegboard_nats.settings import NatsSettings
@@ -37,16 +48,20 @@ class NatsExecutor:
         wire: How messages are written; workers have the same.
 
     Attributes:
+        name: What it is registered as by default.
         settings: As given.
         wire: As given.
         start_seconds: How long a call may wait for a worker before its time limit counts.
     """
+
+    name: ClassVar[str] = "nats"
 
     def __init__(self, settings: NatsSettings = NatsSettings(), wire: Wire = PLAIN) -> None:  # noqa: B008  frozen
         self.settings: Final = settings
         self.wire: Final = wire
         self.start_seconds: Final = 3 * settings.wait + settings.dead_after
         self._connections: Final = Connections(settings)
+        self._workers: Final = f"{settings.prefix}.workers.{self.name}"
 
     async def execute_tool(self, call: ExecutorCall) -> ExecutionResponse:
         """Runs a call on a worker of its queue.
@@ -61,7 +76,7 @@ class NatsExecutor:
             try:
                 connection = await self._connections.get()
             except ConnectionError as error:
-                return not_run(call, "the server of its workers can't be reached", str(error))
+                return not_run_response(call.tool.name, "the server of its workers can't be reached", f"{error}")
             await call.decide_again()
         sent = SentCall(call, self._wire(connection.client))
         with connection.opened(sent) as opened:
@@ -70,8 +85,7 @@ class NatsExecutor:
             except TooLongError as error:
                 return ExecutionResponse.failed("limit", f"{call.tool.name} was not run: {error}. Send less.")
             except LostError as error:
-                text = f"{call.tool.name} may have run or not: {error}. Check its effects before you repeat it."
-                return ExecutionResponse.failed("unknown_outcome", text)
+                return lost_response(call.tool.name, f"{error}")
 
     async def serve(self, worker: Worker) -> None:
         """Runs the calls of a queue until the worker is told to stop and its last call has ended.
@@ -80,7 +94,7 @@ class NatsExecutor:
             ConnectionError: The server can't be reached.
         """
         client, prefix = (await self._connections.get()).client, self.settings.prefix
-        calls, free = Calls(worker, client, prefix), asyncio.Semaphore(worker.max_concurrency)
+        calls, free = Calls(worker, client, prefix, self._workers), asyncio.Semaphore(worker.max_concurrency)
         wire = self._wire(client)
 
         async def run(inbox: str, data: bytes) -> None:
@@ -115,7 +129,7 @@ class NatsExecutor:
         Raises:
             ConnectionError: The server can't be reached.
         """
-        return await status_of((await self._connections.get()).client, self.settings.prefix)
+        return await status_of((await self._connections.get()).client, self._workers)
 
     async def aclose(self) -> None:
         """Closes the connection."""
@@ -140,7 +154,9 @@ class NatsExecutor:
                 with suppress(NoRespondersError):
                     return opened.sent.response(await self._answer(client, opened))
                 if loop.time() >= until:
-                    return not_taken(call, queue, f"no worker listens to the queue {queue!r}")
+                    return not_run_response(
+                        call.tool.name, f"no worker listens to the queue {queue!r}", opened.sent.start_hint(queue)
+                    )
                 opened.answer = loop.create_future()
                 await asyncio.sleep(_RESEND_SECONDS)
                 await call.decide_again()
@@ -172,13 +188,3 @@ class NatsExecutor:
             if missed > _MOST_MISSED or loop.time() - heard > self.settings.dead_after:
                 raise LostError("its worker, or the connection to it, was lost")
         return opened.answer.result()
-
-
-def not_taken(call: ExecutorCall, queue: str, reason: str) -> ExecutionResponse:
-    """The response for a call that no worker has taken, with the command that starts one for the operator."""
-    return not_run(call, reason, f"Start one: registry worker --executor {call.tool.policy.executor} --queue {queue}")
-
-
-def not_run(call: ExecutorCall, reason: str, detail: str | None = None) -> ExecutionResponse:
-    """The response for a call that no worker has got."""
-    return ExecutionResponse.failed("not_executed", f"{call.tool.name} was not run: {reason}.", detail=detail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Final
+from typing import ClassVar, Final
 from uuid import uuid4
 
 import attrs
@@ -13,10 +13,10 @@ from nats.aio.msg import Msg
 from nats.errors import Error
 
 from pegboard.errors import cause_of, operator_log
-from pegboard.execution import ExecutionResponse, ExecutorCall
-from pegboard.worker import PLAIN, ExecutorStatus, Wire, Worker, read_response
+from pegboard.execution import ExecutionResponse
+from pegboard.worker import PLAIN, ExecutorStatus, Wire, Worker, not_run_response, read_response
 from pegboard_nats.connection import Connection, OpenCall
-from pegboard_nats.executor import LostError, NatsExecutor, not_run, not_taken
+from pegboard_nats.executor import LostError, NatsExecutor
 from pegboard_nats.serving import Calls, Link, answer_of
 from pegboard_nats.settings import NatsSettings
 from pegboard_nats.status import status_of
@@ -38,6 +38,8 @@ class JetStreamExecutor(NatsExecutor):
     A worker claims a call before it runs it. If that worker dies, an idempotent tool of a trusted origin runs again, up
     to three times in all; the outcome of any other call is unknown.
     """
+
+    name: ClassVar[str] = "jetstream"
 
     def __init__(self, settings: NatsSettings = NatsSettings(), wire: Wire = PLAIN) -> None:  # noqa: B008  frozen
         super().__init__(settings, wire)
@@ -69,12 +71,12 @@ class JetStreamExecutor(NatsExecutor):
         client = (await self._connections.get()).client
         store = await self._store(client)
         await store.consumer(worker.queue)
-        calls, held = Calls(worker, client, self.settings.prefix), dict[str, Msg]()
+        calls, held = Calls(worker, client, self.settings.prefix, self._workers), dict[str, Msg]()
         await calls.listen()
         worker.started.set()
         async with asyncio.TaskGroup() as group:
             beats = group.create_task(self._beat(held))
-            slot = _Slot(store, calls, held, self.wire)
+            slot = _Slot(store, calls, held, self._wire(client))
             slots = [group.create_task(slot.serve()) for _ in range(worker.max_concurrency)]
             await asyncio.wait(slots)
             beats.cancel()
@@ -88,7 +90,7 @@ class JetStreamExecutor(NatsExecutor):
         """
         client = (await self._connections.get()).client
         lengths = await (await self._store(client)).lengths()
-        return await status_of(client, self.settings.prefix, lengths)
+        return await status_of(client, self._workers, lengths)
 
     async def _beat(self, held: dict[str, Msg]) -> None:
         while True:
@@ -98,8 +100,7 @@ class JetStreamExecutor(NatsExecutor):
                     await message.in_progress()
 
     def _wire(self, client: Client) -> Wire:
-        del client
-        return self.wire  # what is too long for a message is stored apart
+        return attrs.evolve(self.wire, most_between=client.max_payload)  # longer requests and answers are stored apart
 
     async def _store(self, client: Client) -> Store:
         if client not in self._stores:
@@ -118,12 +119,12 @@ class JetStreamExecutor(NatsExecutor):
             LostError: JetStream can't be reached any more.
         """
         call, until = opened.sent.call, asyncio.get_running_loop().time() + self.settings.wait
-        record = Record(inbox=opened.inbox, again=_may_run_again(call), data=opened.sent.request)
+        record = Record(inbox=opened.inbox, again=opened.sent.may_run_again, data=opened.sent.request)
         id_ = id_of(call.request.key or uuid4().hex)
         try:
             store = await lasting(lambda: self._store(connection.client), self.settings.wait)
         except Error as error:
-            return not_run(call, "JetStream can't be reached", cause_of(error))
+            return not_run_response(call.tool.name, "JetStream can't be reached", cause_of(error))
         try:
             is_new = await lasting(lambda: store.send(queue, id_, record), self.settings.wait)
             wait = _LAST_POLL if is_new else _FIRST_POLL
@@ -134,9 +135,8 @@ class JetStreamExecutor(NatsExecutor):
                     return opened.sent.response(await store.load(found))
                 is_late = asyncio.get_running_loop().time() >= until
                 if (found is None or not found.run) and is_late and await store.withdraw(queue, id_, record):
-                    return not_taken(
-                        call, queue, f"no worker took it from the queue {queue!r} in {self.settings.wait:g} s"
-                    )
+                    why = f"no worker took it from the queue {queue!r} in {self.settings.wait:g} s"
+                    return not_run_response(call.tool.name, why, opened.sent.start_hint(queue))
             answer = opened.answer.result()
             return opened.sent.response(answer or await self._load_stored(store, id_))
         except DamagedError as error:
@@ -156,10 +156,6 @@ class JetStreamExecutor(NatsExecutor):
         """An answer that was too long to be sent."""
         found = await lasting(lambda: store.find(id_))
         return b"" if found is None else await store.load(found)
-
-
-def _may_run_again(call: ExecutorCall) -> bool:
-    return call.tool.spec.annotations.idempotent_hint is True and call.tool.origin.trusted
 
 
 class _Slot:

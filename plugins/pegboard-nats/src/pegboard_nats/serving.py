@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error
@@ -23,9 +23,9 @@ _INTRODUCE_SECONDS: Final = 0.05
 _CHECK_SECONDS: Final = 5.0  # after which a worker that waits for an answer asks whether its caller is there
 
 
-@define(eq=False)
+@frozen(eq=False)
 class Link:
-    """What a worker sends to the caller of one call: events in their order, questions, and the answer.
+    """What a worker sends to the caller of one call: events, questions, and the answer.
 
     Attributes:
         client: The worker's client.
@@ -34,38 +34,25 @@ class Link:
 
     client: Client
     inbox: str
-    _events: list[bytes] = field(factory=list[bytes], init=False)
-    _sending: asyncio.Task[None] | None = field(default=None, init=False)
 
     def caller(self, wire: Wire) -> RemoteCaller:
         """The caller, for the tool."""
         return RemoteCaller(wire, self._tell, self._ask)
 
     async def finish(self, answer: bytes) -> None:
-        """Sends what ends the call, after its events."""
-        if self._sending is not None:
-            await self._sending
+        """Sends what ends the call."""
         await self.client.publish(f"{self.inbox}.answer", answer)
 
-    def _tell(self, event: bytes) -> None:
-        if len(event) <= self.client.max_payload:  # else it is left out
-            self._events.append(event)
-            if self._sending is None:
-                self._sending = asyncio.create_task(self._send())
-
-    async def _send(self) -> None:
-        while self._events:
-            sent, self._events = self._events, []
-            for event in sent:
-                with suppress(Error):
-                    await self.client.publish(f"{self.inbox}.event", event)
-        self._sending = None
+    async def _tell(self, events: Sequence[bytes]) -> None:
+        for event in events:
+            with suppress(Error):  # the connection was lost for long
+                await self.client.publish(f"{self.inbox}.event", event)
 
     async def _ask(self, question: bytes) -> bytes:
         """The caller's reply.
 
         Raises:
-            Error: The question is too long for the server, or the caller is gone.
+            Error: The caller is gone.
         """
         subject = f"{self.inbox}.question"
         asked = asyncio.ensure_future(self.client.request(subject, question, timeout=None))  # pyright: ignore[reportArgumentType]
@@ -86,12 +73,14 @@ class Calls:
         worker: The worker.
         client: Its client.
         prefix: The first part of all subjects.
+        workers: The subject of all workers of its executor.
         subject: Its own subject.
     """
 
     worker: Worker
     client: Client
     prefix: str
+    workers: str
     subject: str = field(init=False)
     _tasks: dict[str, asyncio.Task[None]] = field(factory=dict[str, asyncio.Task[None]], init=False)
     _cancelled: set[str] = field(factory=set[str], init=False)
@@ -106,7 +95,7 @@ class Calls:
     async def listen(self) -> None:
         """Answers questions about this worker, and ends calls that their callers have cancelled."""
         await subscribe(self.client, self.subject, self._report)
-        await subscribe(self.client, f"{self.prefix}.workers", self._report)
+        await subscribe(self.client, self.workers, self._report)
         await subscribe(self.client, f"{self.prefix}.cancel.{self.worker.queue}", self._cancel)
 
     def start(self, inbox: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -27,17 +27,17 @@ def report_of(worker: Worker, taken: int) -> bytes:
     return json.dumps({"worker": info.to_json(), "waiting": taken - len(calls)}).encode()
 
 
-async def status_of(client: Client, prefix: str, lengths: Mapping[str, int] | None = None) -> ExecutorStatus:
+async def status_of(client: Client, workers_subject: str, lengths: Mapping[str, int] | None = None) -> ExecutorStatus:
     """What all workers tell within a second; an answer that is invalid is left out.
 
     Args:
         client: The client.
-        prefix: The first part of all subjects.
+        workers_subject: Their subject.
         lengths: How many calls wait in each queue, where the server knows that.
     """
     inbox = client.new_inbox()
     found = await subscribe(client, inbox)
-    await client.publish(f"{prefix}.workers", reply=inbox)
+    await client.publish(workers_subject, reply=inbox)
     workers, waiting = list[WorkerInfo](), dict[str, int](lengths or {})
     with suppress(TimeoutError):
         async with asyncio.timeout(_ANSWER_SECONDS):

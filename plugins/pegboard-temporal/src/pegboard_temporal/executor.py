@@ -26,7 +26,16 @@ from temporalio.service import RPCError, RPCStatusCode
 from pegboard.errors import FatalToolError
 from pegboard.execution import ExecutionResponse, ExecutorCall
 from pegboard.json import strict_json
-from pegboard.worker import Codec, ExecutorStatus, SentCall, Wire, Worker, read_response
+from pegboard.worker import (
+    Codec,
+    ExecutorStatus,
+    SentCall,
+    Wire,
+    Worker,
+    lost_response,
+    not_run_response,
+    read_response,
+)
 from pegboard_temporal.link import Link
 from pegboard_temporal.payloads import Payloads
 from pegboard_temporal.serving import PREFIX, beating, serve
@@ -110,9 +119,9 @@ class TemporalExecutor:
         self._calls[token], link = _Sent(key, handle), self._open()
         header = {"token": token, "queue": link.queue, "watched": call.is_watched}
         try:
-            outcome = await link.run(partial(self._send, call, [header, request], key))
+            outcome = await link.run(partial(self._send, sent, [header, request], key))
         except ConnectionError as error:
-            return _not_run(name, "its workers can't be reached", f"{error}")
+            return not_run_response(name, "its workers can't be reached", f"{error}")
         finally:
             del self._calls[token]
         return outcome if isinstance(outcome, ExecutionResponse) else sent.response(outcome)
@@ -183,18 +192,18 @@ class TemporalExecutor:
 
     # In the link's loop -----------------------------------------------------------------------------------------------
 
-    async def _send(self, call: ExecutorCall, args: list[Any], key: str, client: Client) -> _Outcome:
+    async def _send(self, sent: SentCall, args: list[Any], key: str, client: Client) -> _Outcome:
         """The outcome of the call's activity: a new one, one that runs, or the one that has run."""
-        tool, name = call.tool, call.request.tool
-        may_repeat = tool.spec.annotations.idempotent_hint is True and tool.origin.trusted
+        request = sent.call.request
+        name, queue, attempts = request.tool, request.queue or self.queue, _ATTEMPTS if sent.may_run_again else 1
         options: Any = {
             "args": [args[0], await self.payloads.write(args[1], key)],
-            "task_queue": f"{PREFIX}{call.request.queue or self.queue}",
+            "task_queue": f"{PREFIX}{queue}",
             "result_type": RawValue,
             "schedule_to_start_timeout": timedelta(seconds=self.settings.wait),
             "start_to_close_timeout": _LONGEST,
             "heartbeat_timeout": timedelta(seconds=self.settings.heartbeat),
-            "retry_policy": RetryPolicy(maximum_attempts=_ATTEMPTS if may_repeat else 1, backoff_coefficient=1.0),
+            "retry_policy": RetryPolicy(maximum_attempts=attempts, backoff_coefficient=1.0),
             "id_reuse_policy": ActivityIDReusePolicy.REJECT_DUPLICATE,
             "id_conflict_policy": ActivityIDConflictPolicy.USE_EXISTING,
         }
@@ -207,15 +216,15 @@ class TemporalExecutor:
             except RPCError as error:
                 return _not_started(name, error)
             try:
-                outcome = await self._outcome(handle, key, name, self._start_of(call))
+                outcome = await self._outcome(handle, key, name, sent.start_hint(queue))
             except asyncio.CancelledError:
                 await _cancel(handle)
                 raise
             except RPCError as error:
-                return _loss(name, f"Temporal refuses to give its result ({error.status.name})")
+                return lost_response(name, f"Temporal refuses to give its result ({error.status.name})")
             if not (is_old and self._is_unrun(outcome)):
                 return outcome
-        return _not_run(name, f"{_MOST_UNRUN} runs of it have found no worker")
+        return not_run_response(name, f"{_MOST_UNRUN} runs of it have found no worker")
 
     async def _outcome(
         self, handle: ActivityHandle[RawValue], key: str, name: str, start: str | None = None
@@ -238,12 +247,12 @@ class TemporalExecutor:
                 lasted = monotonic() - began
                 away = lasted if lasted > _REACHED_SECONDS else away + lasted + 1
                 if away > self.settings.wait:
-                    return _loss(name, f"the Temporal server can't be reached for {away:.0f} s")
+                    return lost_response(name, f"the Temporal server can't be reached for {away:.0f} s")
                 await asyncio.sleep(1)
             except ActivityFailureError as error:
                 return await self._failure(handle, name, error.cause, start)
             except ValueError as error:
-                return _loss(name, f"its result can't be read: {error}")
+                return lost_response(name, f"its result can't be read: {error}")
 
     async def _failure(
         self, handle: ActivityHandle[RawValue], name: str, cause: object, start: str | None
@@ -251,16 +260,12 @@ class TemporalExecutor:
         if isinstance(cause, CancelledFailure):
             return ExecutionResponse.failed("aborted", f"{name} was cancelled.")
         if not isinstance(cause, TimeoutFailure):
-            return _loss(name, f"its activity was ended ({type(cause).__name__})")
+            return lost_response(name, f"its activity was ended ({type(cause).__name__})")
         if cause.type is not TimeoutType.SCHEDULE_TO_START:
-            return _loss(name, "its worker has died, or can't reach Temporal")
+            return lost_response(name, "its worker has died, or can't reach Temporal")
         if (await handle.describe()).attempt > 1:  # the limit applies to each attempt
-            return _loss(name, "its worker has died, and no other has taken it")
-        return _not_run(name, f"no worker has taken it within {self.settings.wait:g} s", start)
-
-    def _start_of(self, call: ExecutorCall) -> str:
-        queue = call.request.queue or self.queue
-        return f"Start one: registry worker --executor {call.tool.policy.executor} --queue {queue}"
+            return lost_response(name, "its worker has died, and no other has taken it")
+        return not_run_response(name, f"no worker has taken it within {self.settings.wait:g} s", start)
 
     def _is_unrun(self, outcome: _Outcome) -> bool:
         """Whether the tool hasn't run, so that it may run for a call that is sent again."""
@@ -293,16 +298,9 @@ def _id_of(key: str, number: int) -> str:
 
 def _not_started(name: str, error: RPCError) -> ExecutionResponse:
     if error.status is RPCStatusCode.UNIMPLEMENTED:
-        return _not_run(name, "this Temporal server has no standalone activities; they need server 1.31 or newer")
+        return not_run_response(
+            name, "this Temporal server lacks standalone activities; they need server 1.31 or newer"
+        )
     if error.status in _AWAY:  # it may have got the request
-        return _loss(name, "the Temporal server can't be reached")
-    return _not_run(name, f"the Temporal server refuses it ({error.status.name})")
-
-
-def _not_run(name: str, why: str, detail: str | None = None) -> ExecutionResponse:
-    return ExecutionResponse.failed("not_executed", f"{name} was not run: {why}. Continue without it.", detail=detail)
-
-
-def _loss(name: str, why: str) -> ExecutionResponse:
-    text = f"It isn't known whether {name} has run: {why}. Its effects so far may remain."
-    return ExecutionResponse.failed("unknown_outcome", text)
+        return lost_response(name, "the Temporal server can't be reached")
+    return not_run_response(name, f"the Temporal server refuses it ({error.status.name})")

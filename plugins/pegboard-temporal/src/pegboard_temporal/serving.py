@@ -10,15 +10,14 @@ from itertools import accumulate
 from typing import Any, Final
 from uuid import uuid4
 
-from attrs import define, field
+from attrs import frozen
 from temporalio import activity
-from temporalio.client import ActivityFailureError, ActivityHandle, Client
+from temporalio.client import ActivityHandle, Client
 from temporalio.common import RawValue, RetryPolicy
 from temporalio.service import RPCError
 
 from pegboard.errors import log_failure
 from pegboard.json import strict_json
-from pegboard.tools import CallError
 from pegboard.worker import RemoteCaller, Wire, Worker
 from pegboard_temporal.link import connect, new_worker
 from pegboard_temporal.payloads import MOST_INLINE, Payloads
@@ -49,7 +48,6 @@ async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Work
         line = _Line(client, settings, wire, payloads, key, **_read_header(header))
         with beating(settings):
             answer = await worker.run(await _read_request(payloads, request, key), line.caller())
-            await line.flush()
             return await payloads.write(answer, key)
 
     serving = new_worker(
@@ -107,7 +105,7 @@ async def _read_request(payloads: Payloads, request: RawValue, key: str) -> byte
         return b""  # the worker answers that it can't be read
 
 
-@define(eq=False)
+@frozen(eq=False)
 class _Line:
     """The way from one call to its caller: activities in the caller's queue, as the caller has no other address.
 
@@ -125,44 +123,27 @@ class _Line:
     token: str
     queue: str
     is_watched: bool
-    _events: list[bytes] = field(factory=list[bytes], init=False)
-    _sending: asyncio.Task[None] | None = field(default=None, init=False)
 
     def caller(self) -> RemoteCaller:
         """The caller, for the kit."""
         return RemoteCaller(self.wire, self._tell if self.is_watched else None, self._ask)
 
-    async def flush(self) -> None:
-        """Waits until all events have been sent."""
-        if self._sending is not None:
-            await self._sending
-
-    def _tell(self, data: bytes) -> None:
-        self._events.append(data)
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.ensure_future(self._send_events())
-
-    async def _send_events(self) -> None:
-        while self._events:
-            sizes = accumulate(len(event) for event in self._events[:_MOST_AT_ONCE])
+    async def _tell(self, events: Sequence[bytes]) -> None:
+        while events:
+            sizes = accumulate(len(event) for event in events[:_MOST_AT_ONCE])
             number = max(sum(size < MOST_INLINE for size in sizes), 1)
-            events, self._events = self._events[:number], self._events[number:]
-            with suppress(ActivityFailureError, RPCError):  # the caller is gone: nobody listens
-                await (await self._start(*events)).result()
+            await (await self._start(*events[:number])).result()
+            events = events[number:]
             await asyncio.sleep(_PAUSE)
 
     async def _ask(self, data: bytes) -> bytes:
-        await self.flush()
+        handle = await self._start(data)
         try:
-            handle = await self._start(data)
-            try:
-                return await self.payloads.read(await handle.result(), self.key)
-            except asyncio.CancelledError:
-                with suppress(RPCError):
-                    await handle.cancel()
-                raise
-        except (ActivityFailureError, RPCError):
-            raise CallError("aborted", "The program that called this can't be reached any more.") from None
+            return await self.payloads.read(await handle.result(), self.key)
+        except asyncio.CancelledError:
+            with suppress(RPCError):
+                await handle.cancel()
+            raise
 
     async def _start(self, *messages: bytes) -> ActivityHandle[RawValue]:
         payloads = [await self.payloads.write(message, self.key) for message in messages]

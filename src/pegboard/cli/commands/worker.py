@@ -68,7 +68,7 @@ def worker_command(  # noqa: PLR0913, PLR0917  as many as it has options
     if not options.debug:  # which logs everything
         log_to_stderr()
     session.read_rules(rules)
-    queue = queue or getattr(executor, "queue", DEFAULT_QUEUE)
+    queue = getattr(executor, "queue", DEFAULT_QUEUE) if queue is None else queue
     facts: dict[str, Any] = {"queue": queue, "max_concurrency": max_concurrency}
 
     async def work() -> None:
