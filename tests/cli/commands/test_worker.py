@@ -165,6 +165,7 @@ def test_the_status_of_nothing_says_so(run, far):
         (["--executor", "fra"], "fra"),
         (["--executor", "far", "--queue", "a b"], "queue must be 1 to 64 of"),
         (["--executor", "far", "--queue", ".."], "queue must be 1 to 64 of"),
+        (["--executor", "far", "--queue", ""], "queue must be 1 to 64 of"),
         (["--executor", "far", "--max-concurrency", "0"], "--max-concurrency"),
         (["--executor", "far", "--json"], "--json is for --status"),
         (["--executor", "loop"], "it runs tools in the program that calls them"),
