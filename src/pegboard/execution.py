@@ -156,8 +156,8 @@ class LocalExecutor:
         state = CallState(request.tool, request.arguments, request.call_id, context, self._snapshot, settings)
         state.mark_prepared()  # by the caller
         await run_call(state)
-        if state.ending.fatal is not None:
-            raise state.ending.fatal
+        if state.fatal is not None:
+            raise state.fatal
         if isinstance(host, _Host) and host.required is not None:
             return ExecutionResponse(permission_required=host.required)
         assert state.result is not None

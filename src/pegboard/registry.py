@@ -310,8 +310,8 @@ class ToolRegistry(Registrar):
         begin = dispatcher.new if type(context) is ReadonlyContext else dispatcher.begin
         state = begin(name, arguments, call_id, context, snapshot, settings)
         await dispatcher.run(state, is_alone=True)
-        if state.ending.fatal is not None:
-            raise state.ending.fatal
+        if state.fatal is not None:
+            raise state.fatal
         assert state.result is not None
         return state.result
 

@@ -287,7 +287,7 @@ def test_a_rejection_without_feedback_ends_the_turn(feedback, settable, ends, te
     limits = {"rejection_ends_turn": settable}
     state = a_work(shared_by_calls(ScriptedApprover([Reject(feedback)]), limits=limits))
     error = not_approved(state)
-    assert (error.kind, error.text, state.ending.reason) == ("rejected", text, ends)
+    assert (error.kind, error.text, state.end_reason) == ("rejected", text, ends)
 
 
 @pytest.mark.parametrize("forbid", [True, False])
@@ -407,10 +407,10 @@ def test_always_grants_exactly_the_request_and_offers_the_tools_wider_patterns(p
 def test_a_rejection_ends_the_turn_as_any():
     state = a_call([Reject()])
     assert refused(asks, state).kind == "rejected"
-    assert state.ending.reason == "rejected"
+    assert state.end_reason == "rejected"
     state = a_call([Reject("not that file")])
     assert "not that file" in refused(asks, state).text
-    assert state.ending.reason is None
+    assert state.end_reason is None
 
 
 def test_a_tool_may_go_on_without_what_it_wasnt_allowed():
@@ -516,7 +516,7 @@ def test_a_question_is_answered(answer, confirmation):
     """No is an answer: it doesn't end the turn."""
     state = a_call([answer])
     assert confirms(state, payload={"n": 1}) == confirmation
-    assert (state.ending.reason, state.context.confirmation) == (None, confirmation)
+    assert (state.end_reason, state.context.confirmation) == (None, confirmation)
     (request,) = state.settings.approver.requests
     assert (request.subject, request.hint, request.payload, request.always) == ("question", "Sure?", {"n": 1}, ())
 

@@ -369,7 +369,7 @@ def test_the_operator_also_reads_what_a_failed_on_error_was_handling(make, send,
 )
 def test_what_ends_the_turn_first_is_what_ended_it(make, send, later):
     error = FatalToolError("stop")
-    assert send(make(raising(error)), **later).ending.fatal is error
+    assert send(make(raising(error)), **later).fatal is error
 
 
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
@@ -405,8 +405,8 @@ def test_abort_before_ends_the_turn_and_the_tool_doesnt_run(make, send, diary, a
         after=[diary.callback("after")],
     )
     assert (state.result.kind, state.result.text) == ("aborted", "probe was not run: enough")
-    assert isinstance(state.ending.fatal, TurnAbortedError)
-    assert (state.ending.fatal.reason, str(state.ending.fatal)) == ("enough", "the turn was aborted: enough")
+    assert isinstance(state.fatal, TurnAbortedError)
+    assert (state.fatal.reason, str(state.fatal)) == ("enough", "the turn was aborted: enough")
     assert diary == ["before 1", "after"]
 
 
@@ -417,13 +417,13 @@ def test_abort_after_ends_the_turn_and_leaves_the_result(make, send, diary, as_w
         make(diary.tool), after=[as_written(diary.callback("after 1", Abort("enough"))), diary.callback("after 2")]
     )
     assert (state.result.text, state.result.is_error) == ("done", False)
-    assert isinstance(state.ending.fatal, TurnAbortedError)
+    assert isinstance(state.fatal, TurnAbortedError)
     assert diary == ["tool", "after 1", "after 2"]
 
 
 def test_abort_on_an_error_ends_the_turn_and_leaves_the_error(make, send, diary):
     state = send(make(diary.failing_tool), on_error=[lambda *_: Abort("enough")])
-    assert (state.result.kind, state.ending.fatal.reason) == ("tool_failure", "enough")
+    assert (state.result.kind, state.fatal.reason) == ("tool_failure", "enough")
 
 
 @pytest.mark.parametrize(("answer", "text"), [(Deny(""), "probe was denied."), (Abort(""), "probe was not run.")])

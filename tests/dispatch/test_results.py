@@ -794,7 +794,7 @@ def test_of_any_other_exception_the_model_learns_tool_and_type_only(make, send, 
     assert state.result.text == f"probe failed: {type(error).__name__}."
     assert "/etc/secret" in state.result.detail
     assert "Traceback" in state.result.detail
-    assert state.ending.fatal is None
+    assert state.fatal is None
 
 
 @pytest.mark.parametrize(("error", "times"), [(KeyError("x"), 1), (ToolError("no"), 0), (asyncio.CancelledError(), 0)])
@@ -838,5 +838,5 @@ def test_detail_is_bounded():
 def test_a_fatal_error_has_a_result_and_is_passed_on(make, send):
     error = FatalToolError("the account is closed")
     state = send(make(raising(error)))
-    assert state.ending.fatal is error
+    assert state.fatal is error
     assert (state.result.kind, state.result.text) == ("tool_failure", "probe failed: FatalToolError.")

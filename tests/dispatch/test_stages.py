@@ -28,8 +28,8 @@ from pegboard import (
 from pegboard.dispatch import callbacks, find, stages
 from pegboard.timeout import BLOCKS
 
-IN_ORDER = ["find", "parse_arguments", "parse", "parse_again", "validate", "repair"]
-IN_ORDER += ["before", "asking_of", "start", "run_locked", "quick_result", "shape"]
+FIRST = ["find", "parse_arguments", "parse", "parse_again", "prepare", "validate", "repair"]
+IN_ORDER = ["_prepare_call", "_call_before", "asking_of", "start", "run_locked", "quick_result", "shape"]
 OF_STAGE = {"find": find, "before": callbacks, "on_error": callbacks, "after": callbacks}  # imported when needed
 
 
@@ -37,11 +37,13 @@ def names_in(function):
     """The functions that a function calls by name, in the order of its text."""
     calls = (node for node in ast.walk(ast.parse(inspect.getsource(function))) if isinstance(node, ast.Call))
     named = sorted((each.lineno, each.func.id) for each in calls if isinstance(each.func, ast.Name))
-    return list(dict.fromkeys(name for _, name in named if name in {*IN_ORDER, "on_error", "after"}))
+    return list(dict.fromkeys(name for _, name in named if name in {*FIRST, *IN_ORDER, "before", "on_error", "after"}))
 
 
 def test_the_stages_stand_by_name_in_order():
     assert names_in(stages.run_call) == IN_ORDER
+    assert names_in(stages._prepare_call) == FIRST
+    assert names_in(stages._call_before) == ["before", "asking_of", "validate"]
     assert names_in(stages._end) == ["on_error", "after"]
 
 

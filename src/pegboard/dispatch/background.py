@@ -77,7 +77,7 @@ async def _make_completion(operation: Operation, state: CallState, result: ToolR
     later = CallState.of(state.call, context, state.snapshot, state.settings)
     later.tool, later.arguments, later.position = state.tool, state.arguments, state.position
     await finish(later, result)
-    return Completion(operation, later.result or result, later.ending.fatal)
+    return Completion(operation, later.result or result, later.fatal)
 
 
 def _make_completion_now(operation: Operation, state: CallState, result: ToolResult) -> Completion:

@@ -231,7 +231,7 @@ class Batch:
         """Instead of `run`, takes the results that the host gives its own calls, by id; callbacks see each."""
         for state in self.states:
             await deliver(state, find(state.name), values[state.call.id])
-            self._fatal = self._fatal or state.ending.fatal
+            self._fatal = self._fatal or state.fatal
         self._has_run, self.outcome = True, self._result(self.states)
         return self.outcome
 
@@ -401,7 +401,7 @@ class Batch:
         if state in self._settled:
             return
         self._settled.add(state)
-        position, ending = state.position, state.ending
+        position = state.position
         if position.scheduler is not None:
             if state.pending is not None:
                 position.scheduler.suspend(position.index)
@@ -410,11 +410,11 @@ class Batch:
             conclude(state, failure_result(state, state.error or self._interruption(state)))
         if state.settings.emit is not None:
             emit_ended(state)
-        if ending.fatal is not None:
-            self._fatal = self._fatal or ending.fatal
+        if state.fatal is not None:
+            self._fatal = self._fatal or state.fatal
             self.interrupt("fatal", "skip")
-        elif ending.reason is not None:
-            self.interrupt(ending.reason, "skip")
+        elif state.end_reason is not None:
+            self.interrupt(state.end_reason, "skip")
 
     def _start_steering(self) -> None:
         """Starts asking whether the user has spoken, unless that is in progress."""

@@ -421,7 +421,7 @@ async def before(state: CallState) -> tuple[ToolResult | None, tuple[Ask, ...]]:
         if isinstance(answer, ToolResult):
             return await hold_to_limits(state, answer), ()
         if isinstance(answer, Abort):
-            state.end_turn(error=state.ending.fatal or TurnAbortedError(answer.reason))
+            state.end_turn(error=state.fatal or TurnAbortedError(answer.reason))
             return ToolResult.error("aborted", _with_reason(f"{state.call.name} was not run", answer.reason)), ()
         if isinstance(answer, Deny):
             raise CallError("denied", _with_reason(f"{state.call.name} was denied", answer.reason))
@@ -469,5 +469,5 @@ async def _apply(state: CallState, answer: ToolResult | Abort) -> ToolResult | N
     """The result by which an answer replaces the present one; `None` if it ends the turn."""
     if isinstance(answer, ToolResult):
         return await hold_to_limits(state, answer)
-    state.end_turn(error=state.ending.fatal or TurnAbortedError(answer.reason))
+    state.end_turn(error=state.fatal or TurnAbortedError(answer.reason))
     return None

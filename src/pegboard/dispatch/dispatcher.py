@@ -235,8 +235,8 @@ class Dispatcher:
         unknown = CallError("unknown_outcome", f"{call.name} has no run to attach to.")
         asking_of(state, used=unknown)
         await self.run(state, is_alone=True)
-        if state.ending.fatal is not None:
-            raise state.ending.fatal
+        if state.fatal is not None:
+            raise state.fatal
         return None if state.result is None or state.result.text == unknown.text else state.result
 
     def batch(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
 import attrs
 from attrs import field
@@ -14,6 +14,8 @@ from pegboard.errors import TurnAbortedError, log_failure
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.tools.content import ToolResult
 from pegboard.typing import frozen
+
+T = TypeVar("T")
 
 
 @frozen
@@ -80,7 +82,6 @@ class OperationStore(Protocol):
 
     def add(self, id: str, data: str, *, call_id: str, user: str | None, session: str | None) -> None:  # noqa: A002
         """Stores a pending operation."""
-        ...
 
     def find(self, name: str | None = None) -> Sequence[str]:
         """The data of the pending operations with this id, or this call id, or of all; the oldest first."""
@@ -106,17 +107,11 @@ class OperationStore(Protocol):
 
 @frozen
 class StoredCall(JsonRecord):
-    """The call of a pending operation, for the process that completes it.
-
-    Attributes:
-        operation: The operation.
-        request: The call, as an executor would get it.
-        index: Its index in its batch.
-    """
+    """The call of a pending operation, for the process that completes it."""
 
     operation: Operation
-    request: ExecutionRequest
-    index: int = 0
+    request: ExecutionRequest  # as an executor would get it
+    index: int = 0  # in its batch
 
     def add_to(self, store: OperationStore) -> None:
         """Stores it as pending."""
@@ -126,13 +121,15 @@ class StoredCall(JsonRecord):
 
 def read_calls(texts: Iterable[str]) -> list[StoredCall]:
     """Parses what `OperationStore.find` returns; what can't be read is logged."""
-    found = list[StoredCall]()
+    return list(_read(texts, "operation", StoredCall.from_json))
+
+
+def _read(texts: Iterable[str], what: str, read: Callable[[Any], T]) -> Iterator[T]:
     for text in texts:
         try:
-            found.append(StoredCall.from_json(json.loads(text)))
-        except ValueError as error:
-            log_failure("reading a stored operation", error)
-    return found
+            yield read(json.loads(text))
+        except (ValueError, TypeError) as error:
+            log_failure(f"reading a stored {what}", error)
 
 
 def write_completion(completion: Completion) -> str:
@@ -143,12 +140,9 @@ def write_completion(completion: Completion) -> str:
 
 def read_completions(texts: Iterable[str]) -> list[Completion]:
     """Parses what `OperationStore.take` returns; what can't be read is logged."""
-    found = list[Completion]()
-    for text in texts:
-        try:
-            data = json.loads(text)
-            fatal = TurnAbortedError(data["fatal"]) if "fatal" in data else None
-            found.append(attrs.evolve(Completion.from_json(data), fatal=fatal))
-        except (ValueError, TypeError) as error:
-            log_failure("reading a stored completion", error)
-    return found
+
+    def read(data: Any) -> Completion:
+        fatal = TurnAbortedError(data["fatal"]) if "fatal" in data else None
+        return attrs.evolve(Completion.from_json(data), fatal=fatal)
+
+    return list(_read(texts, "completion", read))

@@ -556,15 +556,11 @@ def _error_result(name: str, error: BaseException, expose: bool) -> ToolResult:
         return attrs.evolve(result, metadata={"retryable": error.retryable})
     if isinstance(error, asyncio.CancelledError):
         return ToolResult.error("aborted", f"{name} cancelled itself before it returned a result.")
-    raised = _unwrap(error)
+    raised = error
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration | StopAsyncIteration):
+        raised = error.__cause__  # which coroutines and futures have wrapped
     text = f": {_text_of(raised)}" if expose else ""
     return ToolResult.error("tool_failure", f"{name} failed: {type(raised).__name__}{text}.", detail=detail)
-
-
-def _unwrap(error: BaseException) -> BaseException:
-    """The tool's exception: coroutines and futures wrap a `StopIteration` in a `RuntimeError`."""
-    cause = error.__cause__
-    return cause if isinstance(error, RuntimeError) and isinstance(cause, StopIteration | StopAsyncIteration) else error
 
 
 def _text_of(error: BaseException) -> str:

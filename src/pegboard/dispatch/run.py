@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
 from math import isfinite
-from threading import get_ident
 from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -31,7 +30,7 @@ from pegboard.dispatch.running import (
 from pegboard.dispatch.state import HERE, CallState, needs_asking, plain, read_only, time_limit
 from pegboard.errors import ToolError
 from pegboard.json import StructureError, problem
-from pegboard.timeout import LimitExpiredError, as_coroutine
+from pegboard.timeout import LimitExpiredError, as_coroutine, watched
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
@@ -185,7 +184,7 @@ def _seconds_left(state: CallState, tool: Tool, *, is_first: bool) -> float | No
     return None if deadline is None else max(deadline - monotonic(), 0.0)
 
 
-def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
+def start(
     state: CallState, tool: Tool, arguments: Mapping[str, Any], *, has_entered: bool = False
 ) -> tuple[Any, Awaitable[Any] | None]:
     """Calls the handler's function, up to its first suspension: one that never suspends costs no task, timer or frame.
@@ -218,25 +217,8 @@ def start(  # noqa: C901, PLR0912  in one frame, as each call runs it
             threads = (handler.thread or runtime.tool_threads) if off_loop else None
             coroutine = _call_plain(state, handler, args, kwargs, threads, thread)
         try:
-            if off_loop:  # it only waits here, perhaps for the machine
-                waits_for = coroutine.send(None)
-            else:  # as `watched`, in this frame
-                watchdog, own = runtime.watchdog, get_ident()
-                steps = watchdog.steps
-                outer = steps.get(own)
-                step = steps[own] = [state.name, monotonic(), outer]
-                if not watchdog.is_running:
-                    watchdog.start()
-                try:
-                    waits_for = coroutine.send(None)
-                finally:
-                    if outer is None:
-                        del steps[own]
-                    else:
-                        steps[own] = outer
-                    seconds = monotonic() - step[1]
-                    if seconds > watchdog.limit:
-                        watchdog.report_step(step, seconds)
+            # Off the loop it only waits here, perhaps for the machine.
+            waits_for = watched(None if off_loop else runtime.watchdog, state.name, coroutine.send, None)
         except StopIteration as end:
             return end.value, None
         waits = True
@@ -264,18 +246,15 @@ async def _finish(  # noqa: PLR0913
     except (LimitExpiredError, asyncio.CancelledError) as error:
         give_up(state, deadline)
         if isinstance(error, LimitExpiredError):
-            raise _timeout_error(tool, state) from None
+            note = still_running_note(state) or ("It had not started." if tool.runs_off_loop else "It was cancelled.")
+            text = f"{tool.name} gave no result within {time_limit(state, tool):g} s. {note}"
+            raise CallError("timeout", text) from None
         raise
     finally:
         if in_thread:
             close_portal(state)
         if has_entered:
             state.runtime.locks.leave(state)
-
-
-def _timeout_error(tool: Tool, state: CallState) -> CallError:
-    note = still_running_note(state) or ("It had not started." if tool.runs_off_loop else "It was cancelled.")
-    return CallError("timeout", f"{tool.name} gave no result within {time_limit(state, tool):g} s. {note}")
 
 
 async def _call_plain(  # noqa: PLR0913, PLR0917  what `start` has

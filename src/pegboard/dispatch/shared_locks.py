@@ -25,9 +25,9 @@ async def acquire_shared(state: CallState, request: LockRequest, acquiring: Awai
     """
     handle = await acquiring
     try:
-        backend = await _backend_of(state)
-        if backend is not None:
-            await _acquire(state, backend, request, handle)
+        provided = state.runtime.provided
+        if provided is not None and LockBackend in provided:  # a plugin that may provide one perhaps doesn't
+            await _acquire(state, await provided.use(LockBackend, ToolContext()), request, handle)
     except BaseException as error:
         handle.release()
         if isinstance(error, CallError) or cancels_the_call(error):
@@ -60,14 +60,6 @@ def loss_error(state: CallState, reason: str) -> CallError:
         "Find out what it has done before calling it again."
     )
     return CallError("unknown_outcome", text, detail=reason)
-
-
-async def _backend_of(state: CallState) -> LockBackend | None:
-    """The provided backend; `None` if a plugin that may provide one doesn't."""
-    provided = state.runtime.provided
-    if provided is None or LockBackend not in provided:
-        return None
-    return await provided.use(LockBackend, ToolContext())
 
 
 async def _acquire(state: CallState, backend: LockBackend, request: LockRequest, handle: LockHandle) -> None:

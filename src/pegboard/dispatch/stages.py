@@ -26,6 +26,7 @@ from pegboard.tools.call import CallError, Confirmation, PendingActions, ToolCal
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
+from pegboard.tools.tool import Tool
 from pegboard.typing import define
 
 if TYPE_CHECKING:
@@ -102,9 +103,8 @@ _LATE_HOOKS: Final = frozenset({"on_tool_error", "after_tool"})
 async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool = False) -> None:  # noqa: C901, PLR0912, PLR0915  in one frame: each further one costs every call
     """One way through a call: the stages by name, in order; afterwards, `state.result` is set.
 
-    A stage is left out where a quick test says that this call doesn't need it. A call whose name or arguments are
-    wrong passes the first stages again after its repair, once. `on_error` and `after` are in `_end`. They leave out a
-    call that the host has to run or that waits for an answer, until there is its result.
+    A stage is left out where a quick test says that this call doesn't need it. `on_error` and `after` are in `_end`.
+    They leave out a call that the host has to run or that waits for an answer, until there is its result.
 
     Args:
         state: The call.
@@ -134,49 +134,11 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
             await _WholeCall(state, partial(run_call, state, is_wrapped=True)).run()
             return
         try:
-            while True:
-                try:
-                    call, name = state.made_call, state.name
-                    is_usual = type(name) is str and (call is None or not (call.error or call.provider_executed))
-                    tool = snapshot.named.get(name) if is_usual else None
-                    if tool is None or tool.handler.__class__ is not Handler:
-                        from pegboard.dispatch.find import find  # loaded when a call needs it
-
-                        tool = await find(state)
-                    state.tool = tool
-                    try:
-                        raw, limits = state.raw, settings.limits
-                        if type(raw) is str:  # the usual case
-                            nodes, most_bytes = limits.argument_nodes, limits.argument_bytes
-                            state.arguments = parse_arguments(raw, most_bytes=most_bytes, most_nodes=nodes)
-                        else:
-                            state.arguments = parse(raw, limits)
-                    except CallError as error:
-                        state.arguments = parse_again(state, tool, error)
-                    if tool.prepare_arguments is not None and not state.is_prepared:
-                        state.arguments = await prepare(state, tool, tool.prepare_arguments, state.arguments)
-                    if tool.checks is not None or not tool.validator.accepts(state.arguments):
-                        state.arguments = await validate(state, tool, state.arguments)
-                    break
-                except CallError as error:
-                    from pegboard.dispatch.find import repair
-
-                    await repair(state, error)
-                    state.tool, state.arguments = None, NO_ARGUMENTS
-            position = state.position
+            tool, position = await _prepare_call(state), state.position
             if position.scheduler is not None:
                 lock_request_of(state, tool)  # known to the scheduler before later calls ask
             if callbacks and "before_tool" in callbacks:
-                from pegboard.dispatch.callbacks import before  # loaded with the first callback, as below
-
-                given = state.arguments
-                state.result, demands = await before(state)
-                if demands:
-                    from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
-
-                    asking_of(state, demands=demands)
-                if state.result is None and state.arguments is not given:
-                    state.arguments = await validate(state, tool, state.arguments, parsed=False)
+                state.result = await _call_before(state, tool)
             if state.result is None:
                 attached, permissions = None, settings.current.permissions
                 policy = None if permissions is None else permissions.policies.get(tool)
@@ -232,6 +194,55 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
                 from pegboard.dispatch.events import emit_ended  # loaded with the first observer
 
                 emit_ended(state)
+
+
+async def _prepare_call(state: CallState) -> Tool:
+    """The first stages, find, parse, prepare and validate, again after a repair, once; raises the call's error."""
+    while True:
+        try:
+            call, name = state.made_call, state.name
+            is_usual = type(name) is str and (call is None or not (call.error or call.provider_executed))
+            tool = state.snapshot.named.get(name) if is_usual else None
+            if tool is None or tool.handler.__class__ is not Handler:
+                from pegboard.dispatch.find import find  # loaded when a call needs it
+
+                tool = await find(state)
+            state.tool = tool
+            try:
+                raw, limits = state.raw, state.settings.limits
+                if type(raw) is str:  # the usual case
+                    nodes, most_bytes = limits.argument_nodes, limits.argument_bytes
+                    state.arguments = parse_arguments(raw, most_bytes=most_bytes, most_nodes=nodes)
+                else:
+                    state.arguments = parse(raw, limits)
+            except CallError as error:
+                state.arguments = parse_again(state, tool, error)
+            if tool.prepare_arguments is not None and not state.is_prepared:
+                state.arguments = await prepare(state, tool, tool.prepare_arguments, state.arguments)
+            if tool.checks is not None or not tool.validator.accepts(state.arguments):
+                state.arguments = await validate(state, tool, state.arguments)
+        except CallError as error:
+            from pegboard.dispatch.find import repair
+
+            await repair(state, error)
+            state.tool, state.arguments = None, NO_ARGUMENTS
+        else:
+            return tool
+
+
+async def _call_before(state: CallState, tool: Tool) -> ToolResult | None:
+    """The result of a `before_tool` callback, if one gives it; validates the arguments that they have changed."""
+    from pegboard.dispatch.callbacks import before  # loaded with the first callback
+
+    given = state.arguments
+    result, demands = await before(state)
+    if demands:
+        from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
+
+        asking_of(state, demands=demands)
+    if result is None and state.arguments is not given:
+        state.arguments = await validate(state, tool, state.arguments, parsed=False)
+    return result
 
 
 def _close(state: CallState) -> None:
@@ -445,31 +456,14 @@ async def _judge(state: CallState) -> Decision:
     """`decide` by the marked callbacks and the rules; raises the call's error."""
     from pegboard.dispatch.approval.request import Always, Later, Once, Reject
     from pegboard.dispatch.approve import asking_of
-    from pegboard.dispatch.callbacks import before, chain_of
-    from pegboard.dispatch.find import find, repair
+    from pegboard.dispatch.callbacks import chain_of
     from pegboard.dispatch.permissions.evaluation import Decision
 
-    while True:
-        try:
-            state.tool = tool = await find(state)
-            try:
-                given: Mapping[str, Any] = parse(state.raw, state.settings.limits)
-            except CallError as error:
-                given = parse_again(state, tool, error)
-            if tool.prepare_arguments is not None and not state.is_prepared:
-                given = await prepare(state, tool, tool.prepare_arguments, given)
-            state.arguments = given = await validate(state, tool, given)
-            break
-        except CallError as error:
-            await repair(state, error)
-            state.tool, state.arguments = None, NO_ARGUMENTS
-    result, demands = await before(state)
-    if result is not None:
+    tool = await _prepare_call(state)
+    if (result := await _call_before(state, tool)) is not None:
         is_over = result.kind == "aborted"
         return Decision("deny" if is_over else "allow", reason=result.text if is_over else "a callback answers it")
-    if state.arguments is not given:
-        state.arguments = await validate(state, tool, state.arguments, parsed=False)
-    asking = asking_of(state, demands=demands)
+    asking = asking_of(state)
     await asking.decide()
     if (request := asking.request) is None:
         return Decision("allow", reason="nothing asks")
@@ -555,9 +549,9 @@ class DispatchHost:
         inner = make_nested_state(outer, name, arguments)
         with pause_deadlines(outer):  # the inner call has its own limit, and may wait for the user
             await run_call(inner, is_alone=True)
-        if inner.ending.fatal is not None:
-            raise inner.ending.fatal
-        outer.end_turn(outer.ending.reason or inner.ending.reason)
+        if inner.fatal is not None:
+            raise inner.fatal
+        outer.end_turn(outer.end_reason or inner.end_reason)
         if (asked := inner.context.internals.pending_actions) is not None:
             context.actions.add(asked.actions, asked.state)
         assert inner.result is not None

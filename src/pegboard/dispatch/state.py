@@ -259,19 +259,7 @@ class CallbackState:
     trace: dict[str, str] = field(factory=lambda: {})  # noqa: PIE807  `dict[str, str]` is slow
 
 
-@frozen(eq=False)
-class Ending:
-    """What ends the turn after a call: a reason, or an error, once every call has its result.
-
-    Written by `CallState.end_turn`.
-    """
-
-    reason: str | None = None
-    fatal: BaseException | None = None
-
-
 _ALONE: Final = BatchPosition()
-_NO_ENDING: Final = Ending()
 
 
 class CallState:
@@ -285,7 +273,8 @@ class CallState:
         *("name", "raw", "id", "runtime", "snapshot", "settings", "request", "made_call", "made_context"),
         *("depth", "enclosing", "position", "received_at"),
         *("tool", "arguments", "started_at", "value", "result", "error"),
-        *("is_prepared", "coercions", "repaired", "asking", "running", "callbacks", "is_seen", "ending", "__weakref__"),
+        *("is_prepared", "coercions", "repaired", "asking", "running", "callbacks", "is_seen", "end_reason", "fatal"),
+        "__weakref__",
     )
 
     def __init__(  # noqa: PLR0913, PLR0917  what each call has
@@ -318,7 +307,9 @@ class CallState:
         self.running: Running | None = None  # for a lock of its own, or once it waits (`running.py`)
         self.callbacks: CallbackState | None = None  # (`callbacks.py`)
         self.is_seen = False  # whether the last callbacks have seen the result, so that it stays (`mark_seen`)
-        self.ending = _NO_ENDING  # what ends the turn (`end_turn`)
+        # What ends the turn once every call has its result: a reason, or an error (`end_turn`).
+        self.end_reason: str | None = None
+        self.fatal: BaseException | None = None
         self.made_context: ToolContext | None  # the context, once something has asked for it
         if isinstance(context, ToolContext):
             self.request, self.made_context, self.depth = context.request, context, context.depth
@@ -358,7 +349,7 @@ class CallState:
 
     def end_turn(self, reason: str | None = None, error: BaseException | None = None) -> None:
         """Ends the turn once every call has its result: for a reason, or by an error."""
-        self.ending = Ending(reason or self.ending.reason, error or self.ending.fatal)
+        self.end_reason, self.fatal = reason or self.end_reason, error or self.fatal
 
     @property
     def call(self) -> ToolCall:

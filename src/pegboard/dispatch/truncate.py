@@ -303,7 +303,6 @@ class ResultTexts(Protocol):
 
     def keep(self, key: str, text: str, *, session: str | None) -> None:
         """Stores a text under a unique key."""
-        ...
 
     def load(self, key: str, *, session: str | None) -> str | None:
         """The text, if it was stored for this session and still exists; else `None`."""

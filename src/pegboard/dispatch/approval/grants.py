@@ -45,7 +45,6 @@ class Grants(Protocol):
         self, session: str | None, tool: str, rules: Sequence[Rule], seconds: float | None = None
     ) -> Awaitable[None] | None:
         """Grants a tool what these rules allow, in this session, for some seconds or without a time limit."""
-        ...
 
     def consume(self, pending_id: str) -> bool | Awaitable[bool]:
         """Records that the answer to this pending call is used; true only the first time.
@@ -57,7 +56,6 @@ class Grants(Protocol):
 
     def forget(self, context: ReadonlyContext) -> Awaitable[None] | None:
         """Revokes all grants of this user in this session, for example when it ends."""
-        ...
 
 
 def session_key(request: ReadonlyContext) -> str | None:

@@ -28,7 +28,6 @@ class Caller(Protocol):
 
     def emit(self, event: JsonObject) -> None:
         """Sends an event of the tool, as `ExecutorCall.emit` takes it."""
-        ...
 
     async def answer(self, question: str, given: JsonObject) -> Any:
         """The caller's answer to a question, as `ExecutorCall.answer` gives it.

@@ -193,6 +193,7 @@ class ToolPolicy:
         for rule in rules:
             if not rule.allows and rule.field not in declared and (rule.field is not None or not declared):
                 about.setdefault(rule.field or "", []).append(rule)
+        is_as_given = self.tool.permission_values is self.tool.work_dir is None
         conditions = list[Condition]()
         for name, limits in about.items():
             kind, needs_this = declared.get(name, "text"), needs_rule and name in declared
@@ -201,8 +202,10 @@ class ToolPolicy:
             while limits and limits[-1].allows and not needs_rule:
                 limits.pop()  # no earlier one has to be overruled
             if limits or needs_this:
+                if not (name and is_as_given) or name in self.hidden or self.spec.is_encoded(name):
+                    return None
                 conditions.append(Condition(name, kind, tuple(limits), needs_this))
-        return tuple(conditions) if all(map(self._is_simple, conditions)) else None
+        return tuple(conditions)
 
     def _effective_rules(self) -> tuple[list[Rule], bool]:
         """The rules that decide calls, by precedence, without those behind one that allows every call.
@@ -217,13 +220,6 @@ class ToolPolicy:
             if rule.forbid or not (mode == "bypass" or (rule.action == "ask" and self.accepts_edits)):
                 found.append(rule)
         return found, self.tool.may_ask and not (mode == "bypass" or self.accepts_edits)
-
-    def _is_simple(self, condition: Condition) -> bool:
-        """Whether the argument is matched as it is given."""
-        name, tool = condition.name, self.tool
-        if not name or name in self.hidden or self.spec.is_encoded(name):
-            return False
-        return tool.permission_values is tool.work_dir is None
 
     @cached_property
     def may_ask(self) -> bool:

@@ -242,16 +242,12 @@ class Part:
     """Part of a call that is decided by itself: a command of a line, a path, a URL, a text.
 
     An instance of this class itself couldn't be read for sure: nothing allows it.
-
-    Attributes:
-        shown: Its text for people.
-        inside: Whether it is only seen inside another part, as what `sudo` runs: nothing has to allow it.
-        obstacle: Why no pattern but `*` can allow a part of a command line, as a clause, or `""`.
     """
 
-    shown: str = field(default="", kw_only=True)
+    shown: str = field(default="", kw_only=True)  # its text for people
+    # whether it is only seen inside another part, as what `sudo` runs: nothing has to allow it
     inside: bool = field(default=False, kw_only=True)
-    obstacle: str = field(default="", kw_only=True)
+    obstacle: str = field(default="", kw_only=True)  # why no pattern but `*` allows a part of a command line, or `""`
 
     @property
     def literal(self) -> str | None:
