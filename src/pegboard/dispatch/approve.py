@@ -308,7 +308,7 @@ class Asking(Asked):
         state, policy = self.state, policy_of(self.permissions, self.tool)
         if self._access is None or self._access.policy is not policy:
             granted, judged = self.grants(), self.evaluation
-            if judged is None and policy.conditions and policy.spec.permission_arguments:  # it ran by those alone
+            if judged is None and policy.conditions and policy.tool.spec.permission_arguments:  # it ran by those alone
                 judged = policy.evaluation(state.arguments, state.request, granted, self._folders)
             self._access = Access(policy, state.arguments, state.request, granted, judged)
         return self._access

@@ -237,6 +237,25 @@ def _rule_of(facts: Mapping[str, Any], where: str) -> Rule:
     return rule
 
 
+def by_precedence(rules: Sequence[Rule]) -> Sequence[Rule]:
+    """The rules from the one that counts first: those that forbid, then the others, the last first."""
+    return (*(rule for rule in rules if rule.forbid), *(rule for rule in reversed(rules) if not rule.forbid))
+
+
+def passes(parts: Iterable[Part], rules: Sequence[Rule], *, needs_rule: bool = False) -> bool:
+    """Whether rules `by_precedence` surely allow each part: by the first that may match it, or because none does."""
+    for part in parts:
+        for rule in rules:
+            if part.match(rule) is not Match.NO:
+                if not rule.allows:
+                    return False
+                break
+        else:
+            if needs_rule and not part.inside:
+                return False
+    return True
+
+
 Touched: TypeAlias = tuple[tuple[Resource | None, Part], ...]
 """The parts that have to be decided, each with its resource."""
 

@@ -19,6 +19,8 @@ from pegboard.dispatch.permissions.evaluation import (
     Evaluation,
     PermissionRules,
     Resource,
+    by_precedence,
+    passes,
     read_path,
     rules_from_json,
 )
@@ -31,33 +33,9 @@ from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
 
-MOST_AT_ONCE: Final = 2_000
-"""Characters (an item of a list counts as 10 more) that are matched on the event loop; more are in a thread."""
-
-MOST_VALUES: Final = 500
-"""Items of a list argument that rules match; a longer list counts as unreadable."""
-
+MOST_AT_ONCE: Final = 2_000  # characters matched on the event loop, an item of a list as 10 more; more in a thread
+MOST_VALUES: Final = 500  # items of a list argument that rules match; a longer list counts as unreadable
 _MOST_CACHED: Final = 64  # texts for which one condition remembers whether it holds
-_NO_FOLDERS: Final = Folders(())
-
-
-def by_precedence(rules: Sequence[Rule]) -> Sequence[Rule]:
-    """The rules from the one that counts first: those that forbid, then the others, the last first."""
-    return (*(rule for rule in rules if rule.forbid), *(rule for rule in reversed(rules) if not rule.forbid))
-
-
-def passes(parts: Iterable[Part], rules: Sequence[Rule], *, needs_rule: bool = False) -> bool:
-    """Whether rules `by_precedence` surely allow each part: by the first that may match it, or because none does."""
-    for part in parts:
-        for rule in rules:
-            if part.match(rule) is not Match.NO:
-                if not rule.allows:
-                    return False
-                break
-        else:
-            if needs_rule and not part.inside:
-                return False
-    return True
 
 
 @frozen(eq=False)
@@ -74,7 +52,7 @@ class Condition:
 
     def _is_met(self, text: str) -> bool:
         """Whether a URL or a command meets it."""
-        return passes(Resource(self.kind, text).parts(self.kind, _NO_FOLDERS), self.rules, needs_rule=self.needs_rule)
+        return passes(Resource(self.kind, text).parts(self.kind, Folders(())), self.rules, needs_rule=self.needs_rule)
 
 
 @frozen(eq=False)
@@ -90,21 +68,17 @@ class ToolPolicy:
         offered = (each for rule in self.permissions.rules.rules for each in _as_offered(rule, self.tool.own_names))
         return tuple(filter(self.is_ruled_by, offered))
 
-    @property
-    def spec(self) -> ToolSpec:
-        """The tool's spec."""
-        return self.tool.spec
-
     @cached_property
     def kind(self) -> ArgumentKind:
         """How an item is read that a running tool names: as its arguments, if they are of one kind."""
-        kinds = set(self.spec.permission_arguments.values())
+        kinds = set(self.tool.spec.permission_arguments.values())
         return kinds.pop() if len(kinds) == 1 else "text"
 
     @cached_property
     def argument(self) -> str | None:
         """The only argument that the tool declares."""
-        return next(iter(self.spec.permission_arguments)) if len(self.spec.permission_arguments) == 1 else None
+        declared = [*self.tool.spec.permission_arguments]
+        return declared[0] if len(declared) == 1 else None
 
     @property
     def trusted(self) -> bool:
@@ -119,8 +93,7 @@ class ToolPolicy:
     @cached_property
     def hidden(self) -> Mapping[str, JsonText]:
         """Arguments that a `Reshape` hides, with their values."""
-        own_names = self.tool.own_names
-        shown = {*own_names, *own_names.values()}
+        shown = {*self.tool.own_names, *self.tool.own_names.values()}
         return {name: value for name, value in self.tool.presets.items() if name not in shown}
 
     def is_ruled_by(self, rule: Rule, permission: str | None = None) -> bool:
@@ -129,7 +102,7 @@ class ToolPolicy:
         An allow rule matches a tool of an untrusted origin only by the name that it is offered under: its permission
         and its own name are mere claims. A rule about an argument that a tool can't have doesn't apply to it.
         """
-        permissions = (self.spec.permission, permission, *(() if rule.allows else self.tool.former_permissions))
+        permissions = (self.tool.spec.permission, permission, *(() if rule.allows else self.tool.former_permissions))
         names = (*self.names, *(each for each in permissions if each is not None))
         if rule.allows and not self.trusted:
             names = self.names[:1]
@@ -137,7 +110,7 @@ class ToolPolicy:
             return False
         if permission is not None:
             return self.is_about_inner(rule)
-        return rule.field is None or may_take(self.spec, rule.field) or rule.field in self.hidden
+        return rule.field is None or may_take(self.tool.spec, rule.field) or rule.field in self.hidden
 
     def _is_from(self, rule: Rule) -> bool:
         """Whether a rule applies to tools of this owner and source."""
@@ -149,24 +122,24 @@ class ToolPolicy:
         A deny or ask rule applies even if it names an argument that only other tools have, or is about a path, a URL
         or a command; one about the text of another argument of this tool doesn't.
         """
-        declared = self.spec.permission_arguments
+        declared = self.tool.spec.permission_arguments
         if rule.field is None or declared.keys() == {rule.field}:
             return True
         if rule.allows:
             return False
         kind = rule.kind or declared.get(rule.field, "text")
-        return kind != "text" or rule.field not in self.spec.input_schema.get("properties", {})
+        return kind != "text" or rule.field not in self.tool.spec.input_schema.get("properties", {})
 
     @property
     def permission(self) -> str:
         """The permission that a person is asked for: the tool's own, or its name, which grants nothing more."""
-        own = self.spec.permission
-        return own if own is not None and self.trusted and is_name(own) else self.spec.name
+        own = self.tool.spec.permission
+        return own if own is not None and self.trusted and is_name(own) else self.tool.spec.name
 
     @property
     def reads_only(self) -> bool:
         """Whether a trusted origin declares the tool read-only for all arguments."""
-        return self.trusted and self.spec.annotations.read_only_hint is True
+        return self.trusted and self.tool.spec.annotations.read_only_hint is True
 
     def only_reads(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> bool:
         """Whether a trusted origin declares a call with these arguments read-only."""
@@ -176,7 +149,7 @@ class ToolPolicy:
     @property
     def accepts_edits(self) -> bool:
         """Whether the mode `accept_edits` lets the tool run without asking."""
-        return self.permissions.mode == "accept_edits" and self.trusted and self.spec.annotations.edit_hint is True
+        return self.permissions.mode == "accept_edits" and self.trusted and self.tool.spec.annotations.edit_hint is True
 
     @cached_property
     def conditions(self) -> tuple[Condition, ...] | None:
@@ -184,7 +157,7 @@ class ToolPolicy:
 
         `()`: every call runs, whatever its arguments. `None`: short texts can't decide.
         """
-        declared = self.spec.permission_arguments
+        declared = self.tool.spec.permission_arguments
         rules, needs_rule = self._effective_rules()
         is_refused = self.permissions.mode == "plan" and not self.reads_only
         if self.tool.asks or is_refused or (needs_rule and not declared):
@@ -202,17 +175,14 @@ class ToolPolicy:
             while limits and limits[-1].allows and not needs_rule:
                 limits.pop()  # no earlier one has to be overruled
             if limits or needs_this:
-                if not (name and is_as_given) or name in self.hidden or self.spec.is_encoded(name):
+                if not (name and is_as_given) or name in self.hidden or self.tool.spec.is_encoded(name):
                     return None
                 conditions.append(Condition(name, kind, tuple(limits), needs_this))
         return tuple(conditions)
 
     def _effective_rules(self) -> tuple[list[Rule], bool]:
-        """The rules that decide calls, by precedence, without those behind one that allows every call.
-
-        Also returns whether one has to allow a call.
-        """
-        declares, mode = bool(self.spec.permission_arguments), self.permissions.mode
+        """The rules that decide calls, in order, up to one that allows every call, and whether a call needs one."""
+        declares, mode = bool(self.tool.spec.permission_arguments), self.permissions.mode
         found = list[Rule]()
         for rule in by_precedence(self.rules):
             if rule.allows and (rule.is_everything or (not declares and WHOLE_CALL.match(rule) is Match.SURELY)):
@@ -246,9 +216,8 @@ class ToolPolicy:
                 return False
             if kind == "text":
                 first = next((rule for rule in rules if rule.wildcard.test(text)), None)
-                is_met = not MAY_BE_JSON.match(text) and (
-                    first.allows if first is not None else not condition.needs_rule
-                )
+                is_allowed = not condition.needs_rule if first is None else first.allows
+                is_met = is_allowed and not MAY_BE_JSON.match(text)
             elif kind != "path":
                 is_met = condition.holds(text)
             elif folders is None and self.asks:
@@ -265,15 +234,16 @@ class ToolPolicy:
     @cached_property
     def is_hidden(self) -> bool:
         """Whether no call of the tool can run: its last rule or a forbid rule denies everything, or the mode does."""
-        mode, deny_all = self.permissions.mode, [rule for rule in self.rules if _denies_all(rule)]
+        mode, about_all = self.permissions.mode, (r for r in self.rules if r.field is None and r.wildcard.is_everything)
         if mode == "plan" and not (self.reads_only or (self.trusted and "read_only" in self.tool.by_arguments)):
             return True
+        deny_all = [rule for rule in about_all if rule.action == "deny"]
         last = next((rule for rule in reversed(self.rules) if not rule.forbid), None)
         return any(rule.forbid for rule in deny_all) or (mode != "bypass" and last in deny_all)
 
     def reason_to_ask(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> str | None:
         """Why a call with these arguments needs approval if no rule applies to it; `None`: it doesn't."""
-        spec, confirms, destroys = self.spec, self.tool.confirms, self.tool.by_arguments.get("destructive")
+        spec, confirms, destroys = self.tool.spec, self.tool.confirms, self.tool.by_arguments.get("destructive")
         if spec.annotations.destructive_hint is True:
             return "it is marked destructive"
         if destroys is not None and (answer := _answer(destroys, arguments, context)) is not False:
@@ -333,14 +303,19 @@ class ToolPolicy:
 
         `folders` has the paths that `runs` has resolved, if it did.
         """
-        declared = self.spec.permission_arguments
+        declared = self.tool.spec.permission_arguments
         fields = dict.fromkeys(declared.items(), True)
         fields |= {
             (rule.field, rule.kind or "text"): False
             for rule in self.rules
             if rule.field is not None and rule.field not in declared
         }
-        given = self._arguments_to_check(arguments, context)
+        given = arguments
+        if (work_out := self.tool.permission_values) is not None:
+            try:
+                given = {**arguments, **work_out(deepcopy(dict(arguments)), context)}
+            except (Exception, SystemExit):  # noqa: BLE001  what the tool declares can't be read then
+                given = {**arguments, **dict.fromkeys(declared)}
         resources = tuple(
             Resource(kind, _value_of(value, kind), name, declared=is_declared, is_text=isinstance(value, str | None))
             for (name, kind), is_declared in fields.items()
@@ -351,16 +326,6 @@ class ToolPolicy:
         granted = tuple(filter(self.is_ruled_by, grants))
         return Evaluation(self.rules, resources, folders or self.folders(arguments, context), granted, whole)
 
-    def _arguments_to_check(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Mapping[str, Any]:
-        """The arguments, updated by the tool's `permission_values`; if that fails, declared ones are unreadable."""
-        work_out = self.tool.permission_values
-        if work_out is None:
-            return arguments
-        try:
-            return {**arguments, **work_out(deepcopy(dict(arguments)), context)}
-        except (Exception, SystemExit):  # noqa: BLE001  (as in `folders`)
-            return {**arguments, **dict.fromkeys(self.spec.permission_arguments)}
-
     def folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Folders:
         """Base folders of relative paths; none if the tool fails: then deny rules apply and allow rules don't."""
         call, work_dir = context.work_dir or ".", self.tool.work_dir
@@ -368,7 +333,7 @@ class ToolPolicy:
             return Folders([call])
         try:
             own = work_dir(deepcopy(dict(arguments)), context) or "."
-        except (Exception, SystemExit):  # noqa: BLE001  (see above)
+        except (Exception, SystemExit):  # noqa: BLE001  of the tool's
             return Folders([])
         return Folders([os.path.join(call, own), call])  # noqa: PTH118  (pathlib takes ".." away)
 
@@ -381,7 +346,7 @@ class ToolPolicy:
         permission and declares arguments of one kind only, else as texts; deny and ask rules also read a text as the
         path or URL that it may be.
         """
-        kind = self.kind if permission == self.spec.permission else "text"
+        kind = self.kind if permission == self.tool.spec.permission else "text"
         rules, granted = (
             tuple(r for r in each if r.names(permission) and self._is_from(r) and self.is_about_inner(r))
             for each in (self.permissions.rules.rules, grants)
@@ -414,11 +379,11 @@ class ToolPolicy:
         An argument that is left out has its default if the origin is trusted, a hidden one its preset. A list has
         one value for each item; as a `"command"` it is the words of one.
         """
-        if self.spec.is_encoded(name) and values.get(name) is arguments.get(name):
+        if self.tool.spec.is_encoded(name) and values.get(name) is arguments.get(name):
             return (None,)
         given: Any = json.loads(self.hidden[name]) if name in self.hidden else values.get(name)
         if name not in values and name not in self.hidden and self.trusted:
-            schema = self.spec.input_schema.get("properties", {}).get(name)
+            schema = self.tool.spec.input_schema.get("properties", {}).get(name)
             given = schema.get("default") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if not isinstance(given, list | tuple):
             return (cast("Any", given),)
@@ -436,16 +401,15 @@ class ToolPolicy:
 class Access:
     """What a running call may access besides what its arguments name; behind `ToolContext.allows`.
 
-    A path that isn't, and isn't below, one by which the call was judged was neither allowed nor asked about with it: it
-    may be behind a link that was changed since.
+    A path that isn't one by which the call was judged, or below it, was neither allowed nor asked about with it: it may
+    be behind a link that was changed since.
     """
 
     policy: ToolPolicy
     arguments: Mapping[str, Any]
     context: ReadonlyContext
     grants: Sequence[Rule] = ()
-    # the evaluation by which the call runs, with its resolved paths; `None` if it had none
-    judged: Evaluation | None = None
+    judged: Evaluation | None = None  # by which the call runs, with its resolved paths, if it had one
     _limits: dict[tuple[str, bool], _Limit] = field(factory=dict[tuple[str, bool], "_Limit"], init=False)
 
     @cached_property
@@ -456,7 +420,7 @@ class Access:
         """Whether the rules about the tool and the permission allow access; `known` is as in `places.resolve`."""
         policy, kind, call = self.policy, self.policy.kind, self._call
         asks = self.judged is not None and policy.asks
-        is_own = permission in policy.names or permission == policy.spec.permission
+        is_own = permission in policy.names or permission == policy.tool.spec.permission
         # What allows the tool allows nothing that another permission denies.
         permissions = policy.names[:1] if is_own else (policy.names[0], permission)
         if subject is None:
@@ -516,12 +480,6 @@ def _value_of(given: Any, kind: ArgumentKind) -> str | None:
         return None
 
 
-def names_of(tool: Tool) -> tuple[str, ...]:
-    """The names by which rules match a tool: the offered one first, its own permission last."""
-    own = tool.spec.permission
-    return (tool.name, *tool.former_names, *tool.former_permissions, *(() if own is None else (own,)))
-
-
 def owner_of(tool: Tool) -> str:
     """The distribution, else the plugin, that brings a tool; `""` for the host's own."""
     return tool.origin.distribution or tool.origin.plugin or ""
@@ -540,10 +498,6 @@ def _as_offered(rule: Rule, own_names: Mapping[str, str]) -> Iterator[Rule]:
     if not names or rule.field in own_names:
         yield rule
     yield from (attrs.evolve(rule, field=name) for name in names)
-
-
-def _denies_all(rule: Rule) -> bool:
-    return rule.action == "deny" and rule.field is None and rule.wildcard.is_everything
 
 
 def _answer(function: Callable[..., Any], arguments: Mapping[str, Any], context: ReadonlyContext) -> bool | None:
@@ -583,10 +537,7 @@ class Permissions:
     )
 
     def hides(self, tool: Tool) -> bool:
-        """Whether no call of a tool would run, so that it needn't be offered.
-
-        True if its last rule denies every pattern, and in the mode `plan` if it may change something.
-        """
+        """Whether no call of a tool would run, by its last rule or the mode `plan`, so that it needn't be offered."""
         return policy_of(self, tool).is_hidden
 
     def decide(

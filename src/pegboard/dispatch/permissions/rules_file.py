@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pegboard.dispatch.permissions.evaluation import Resource
-from pegboard.dispatch.permissions.permissions import Permissions, may_take, names_of, owner_of
+from pegboard.dispatch.permissions.permissions import Permissions, may_take, owner_of
 from pegboard.dispatch.permissions.rule import Rule, wildcard
 from pegboard.errors import ConfigError, did_you_mean, suggest
 from pegboard.json import strict_json
@@ -99,6 +99,12 @@ def _problems(rule: Rule, permissions: Permissions, tools: Sequence[Tool], *, co
         for tool in tools:
             if tool not in named and any(pattern.matches(alike(name)) for name in names_of(tool)):
                 yield f"it isn't about the tool {tool.name!r}, whose name differs only in case or in look-alikes."
+
+
+def names_of(tool: Tool) -> tuple[str, ...]:
+    """The names by which rules match a tool: the offered one first, its own permission last."""
+    own = tool.spec.permission
+    return (tool.name, *tool.former_names, *tool.former_permissions, *(() if own is None else (own,)))
 
 
 def _strangers(rule: Rule, named: Sequence[Tool]) -> Iterator[str]:
