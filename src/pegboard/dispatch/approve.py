@@ -76,9 +76,7 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
 
 
 _MADE_ID: Final = re.compile(r"(call_\d+)?(/\d+)*")  # also of calls inside a call without an id of its own
-QUESTION: Final = "confirmation"
-"""The permission of a question; its pattern is the tool's name."""
-
+QUESTION: Final = "confirmation"  # the permission of a question; its pattern is the tool's name
 MOST_HINT: Final = 10_000
 
 

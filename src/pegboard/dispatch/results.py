@@ -431,8 +431,7 @@ def _number(value: Any, above: tuple[int, ...], characters: int) -> int:
 
 
 _CHARACTERS: Final = 64  # characters or bytes of a generator's items that count as one more value
-TURN: Final = 1_000
-"""Items of an async generator after which it yields to the event loop."""
+TURN: Final = 1_000  # items of an async generator after which it yields to the event loop
 
 
 def drain(source: Iterable[Any], context: ToolContext) -> Any:

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 
 HERE: Final = (None, "loop", "thread")  # the executors that are this process
-BATCH: Final = "batch_"
-"""Prefix of the message id of a batch, if the host gave none."""
-
+BATCH: Final = "batch_"  # prefix of the message id of a batch, if the host gave none
 NO_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 _NO_SERVICES: Final[Mapping[Any, Any]] = MappingProxyType({})
 _FLAT: Final = frozenset({str, int, float, bool, type(None)})

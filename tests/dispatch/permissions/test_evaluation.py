@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import PermissionRules, Rule
-from pegboard.dispatch.permissions.evaluation import NO_RULE, Resource
+from pegboard.dispatch.permissions.evaluation import Decision, Resource
 from pegboard.dispatch.permissions.rule import HOLE, WHOLE_CALL, Folders, Part, PlainText
 
 
@@ -87,7 +87,7 @@ def test_what_touches_more_is_never_decided_more_mildly(rules, subjects, more):
 
 
 def test_without_an_applicable_rule_there_is_no_decision():
-    assert ruled([]) == ruled([Rule("edit", "*", "deny")], text("a")) == NO_RULE
+    assert ruled([]) == ruled([Rule("edit", "*", "deny")], text("a")) == Decision(None)
 
 
 def test_only_the_star_surely_applies_to_a_call_that_touches_nothing():

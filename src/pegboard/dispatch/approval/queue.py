@@ -51,9 +51,7 @@ class Approver(Protocol):
         ...
 
 
-ApproverFunction: TypeAlias = Callable[[ApprovalRequest, ToolContext], Any]
-"""An approver as a function, plain or async."""
-
+ApproverFunction: TypeAlias = Callable[[ApprovalRequest, ToolContext], Any]  # an approver as a function, plain or async
 OneApprover: TypeAlias = Approver | ApproverFunction
 AnyApprover: TypeAlias = OneApprover | Sequence[OneApprover]
 """One approver; or several, asked in order until one has an answer."""

@@ -108,9 +108,7 @@ exec run shell enter 1: distrobox direnv chamber ip
 }
 """Programs that run their first operand behind one of these words, and behind operands of their own (a container)."""
 
-_GROUPS: Final = frozenset({"compose", "container", "netns", "tool", "submodule", "bisect"})
-"""Words before such a word."""
-
+_GROUPS: Final = frozenset({"compose", "container", "netns", "tool", "submodule", "bisect"})  # words before such a word
 _NO_VALUE: Final = (
     frozenset({"--yes", "-y", "--quiet", "--recursive"}),
     frozenset({"--rm", "-i", "-t", "-d", "-it", "-ti", "--tty", "--interactive", "--detach"}),
@@ -157,9 +155,7 @@ _SPLITS: Final = re.compile(r"-[A-Za-z0-9]*S.*|--s.*")  # the option of `env` wh
 _EVALUATES: Final = frozenset(_NAMED["evaluates"])
 """Shell builtins that read a text as a variable or arithmetic, and so run substitutions in its index."""
 
-_TEXTUAL: Final = LANGUAGES.union(_NAMED["options"])
-"""Programs that run others by a text that isn't in shell syntax."""
-
+_TEXTUAL: Final = LANGUAGES.union(_NAMED["options"])  # programs that run others by a text that isn't in shell syntax
 _NO_WORD: Final = re.compile(r"[^\w./-]")
 _BETWEEN_WORDS: Final = re.compile(r"[^\w.~+*?-]+")
 _GIT_RUNS: Final = re.compile(r"-[cOux]|--(?:exec|extcmd|upload-pack|receive-pack|open-files-in-pager)\b|!|ext::")

@@ -31,8 +31,7 @@ from pegboard.json import canonical_json, digest_of
 from pegboard.schema.converter import read_table
 from pegboard.tools.spec import ArgumentKind
 
-MOST_EXACT: Final = 4_096
-"""Characters of `Evaluation.exact`; a longer text is replaced by its digest."""
+MOST_EXACT: Final = 4_096  # characters of `Evaluation.exact`; a longer text is replaced by its digest
 
 
 @frozen
@@ -106,8 +105,7 @@ def _read(kind: ArgumentKind, text: str) -> tuple[Part, ...]:
 _URL_BEGINS: Final = re.compile(r"(?i)[\s<\"']*(?:(?:[a-z][a-z0-9+.\t\r\n-]*:){1,2}[\\/]|[\\/]{2}[^\\/]+\.)")
 """The beginning of what a lenient program takes for a URL: a scheme and a slash, or the slashes of a host."""
 
-MAY_BE_JSON: Final = re.compile(r'[\s\ufeff]*[\[{"]')
-"""The beginning of a text that may be JSON with more texts in it."""
+MAY_BE_JSON: Final = re.compile(r'[\s\ufeff]*[\[{"]')  # the beginning of a text that may be JSON with more texts in it
 
 
 def _texts_in(text: str) -> tuple[str, ...]:
@@ -139,9 +137,6 @@ class Decision:
     forbidden: bool = False  # whether it was a forbid rule, which nothing beats
     reason: str = ""  # why, in a few words, for people
     line: str = ""  # what about a command line has led to it, for the model: why no rule allows it, or may deny it
-
-
-NO_RULE: Final = Decision(None)
 
 
 @frozen
@@ -338,7 +333,7 @@ class Evaluation:
                 decision = Decision("allow", reason="it was allowed for longer")
             if not part.inside or (decision and decision.action != "allow"):
                 strictest = _stricter(decision or Decision(None, line=part.refusal), strictest)
-        return strictest or NO_RULE
+        return strictest or Decision(None)
 
     def _coverage(self, rule: Rule, resource: Resource | None, part: Part) -> Match:
         """As `match`, but an allow rule `*` applies to each part of a command line.

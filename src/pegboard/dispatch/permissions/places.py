@@ -154,8 +154,7 @@ def _compile(start: str, rest: str) -> PathPattern:
     return PathPattern(start, wildcard(rest) if rest else None)
 
 
-Name: TypeAlias = tuple[str, tuple[str, ...]]
-"""A path, and how it looks: as it is, and as it is shown."""
+Name: TypeAlias = tuple[str, tuple[str, ...]]  # a path, and how it looks: as it is, and as it is shown
 
 
 def _name_of(path: str) -> Name:

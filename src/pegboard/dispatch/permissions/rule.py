@@ -41,8 +41,7 @@ class Match(enum.IntEnum):
     SURELY = 2
 
 
-Test: TypeAlias = Callable[[str], object]
-"""Returns something truthy for a text that matches."""
+Test: TypeAlias = Callable[[str], object]  # returns something truthy for a text that matches
 
 
 @define
@@ -118,9 +117,7 @@ Mode: TypeAlias = Literal["default", "plan", "accept_edits", "bypass", "never_as
 """
 
 MODES: Final = ("default", "plan", "accept_edits", "bypass", "never_ask")
-Action: TypeAlias = Literal["allow", "ask", "deny"]
-"""The call runs, a person is asked, or the call is refused."""
-
+Action: TypeAlias = Literal["allow", "ask", "deny"]  # the call runs, a person is asked, or the call is refused
 ACTIONS: Final = ("allow", "ask", "deny")
 
 
@@ -211,7 +208,8 @@ class Rule:
     def to_json(self) -> JsonObject:
         """All facts that aren't the default; permission, pattern and action always."""
         data: JsonObject = {"permission": self.permission, "pattern": self.pattern, "action": self.action}
-        return data | {name: value for name in _OPTIONAL if (value := getattr(self, name)) not in (None, False)}
+        optional = ("forbid", "field", "kind", "owner", "source", "reason")
+        return data | {name: value for name in optional if (value := getattr(self, name)) not in (None, False)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rule:
@@ -232,9 +230,6 @@ def refuse_nulls(data: Mapping[str, Any]) -> None:
     """Raises `ValueError` for a key without a value, which would count as left out."""
     if nulls := [key for key, value in data.items() if value is None]:
         raise ValueError(f"{nulls[0]}: null is not a value; leave the key out")
-
-
-_OPTIONAL: Final = ("forbid", "field", "kind", "owner", "source", "reason")
 
 
 @frozen

@@ -62,9 +62,7 @@ class Line:
             raise UnreadableError("too many commands")
 
 
-MOST_LEVELS: Final = 16
-"""Nesting of substitutions and groups."""
-
+MOST_LEVELS: Final = 16  # nesting of substitutions and groups
 _WORD_ENDS: Final = frozenset(" \t\n;&|()<>")
 _ORDINARY: Final = re.compile(r"[A-Za-z0-9_./:,+@%^=~!#\]}-]+")
 _PARAMETER: Final = re.compile(
@@ -109,9 +107,7 @@ _AROUND: Final = frozenset(
 _STRANGE: Final = frozenset({"for", "select", "case", "[["})
 """Keywords of a construct whose parts aren't all commands: it can be denied, but not allowed."""
 
-_LOOPS: Final = (["for"], ["select"])
-"""Keywords after which `do` may follow the name at once: `for x do a; done`."""
-
+_LOOPS: Final = (["for"], ["select"])  # keywords after which `do` may follow the name at once: `for x do a; done`
 _TIMED: Final = frozenset({"time", "-p", "--"})
 """Words after which some shells still recognise keywords (`time { a; }`), and others don't."""
 
