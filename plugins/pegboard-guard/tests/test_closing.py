@@ -21,7 +21,7 @@ from pegboard import (
     tool,
 )
 from pegboard.testing import ScriptedModel
-from pegboard_guard import Distinct, EndsTurn, NotAfter, OrderRules, Required
+from pegboard_guard import Distinct, EndsTurn, Guard, NotAfter, OrderRules, Required
 
 TURN = ReadonlyContext(session="s", invocation="i1")
 CONTEXTS = {"turn2": ReadonlyContext(session="s", invocation="i2"), "other": ReadonlyContext(session="o"), "": None}
@@ -264,6 +264,22 @@ async def test_the_turn_of_another_agent_goes_on():
     assert await rounds("planner") == 1
     with ScriptedModel([]) as model:
         assert (await run_turn(model, "Go on.", registry, TURN)).text == "submit succeeded, which ends the turn."
+
+
+@pytest.mark.parametrize("are_together", [True, False])
+async def test_a_call_that_ends_the_turn_comes_before_what_would_continue_it(are_together):
+    """Neither a required call nor a model that finds the answer incomplete keeps the turn going."""
+    no = ToolCall("final_result", {"result": {"allowed": False, "reason": "More."}})
+    judge, rules = ScriptedModel([no] * 9), [EndsTurn("submit"), Required("test")]
+    registry, _ = make_registry(*([] if are_together else rules))
+    registry.add("models", "judges", lambda _name: judge)
+    gate = {"model": "judges/x", "end": "Thorough."}
+    order = {"ends_turn": [{"tools": "submit"}], "required": [{"tools": "test"}]}
+    register_plugin(registry, Guard({"gate": gate, "order": order} if are_together else {"gate": gate}), "guard")
+    with ScriptedModel([ToolCall("submit", {})]) as model:
+        outcome = await run_turn(model, "Submit.", registry, TURN, limits=TurnLimits(continuations=50))
+    assert (outcome.ended, outcome.text) == ("answered", "submit succeeded, which ends the turn.")
+    assert len(judge.requests) == (0 if are_together else 1)  # alone, the gate doesn't know of the rule
 
 
 async def test_outside_of_a_turn_nothing_ends():

@@ -74,6 +74,18 @@ TEXT = (
 )
 
 
+def test_agents_that_run_at_the_same_time_have_rows_of_their_own():
+    """Neither adds to the other's row, nor ends it."""
+    guard, top = DoomLoop(action="deny"), ReadonlyContext(session="s1", invocation="i1")
+    one, other = (
+        ToolContext(ReadonlyContext(session=f"s1/{name}", invocation=name, branch=f"all.{name}", root=top))
+        for name in ("one", "other")
+    )
+    denied = [run(guard, context, arguments={"at": at})[0] for context, at in [(one, "a"), (other, "b")] * 3]
+    assert [each is not None for each in denied] == [False] * 4 + [True] * 2
+    assert run(guard, ToolContext(top), arguments={"at": "a"}) == [None]
+
+
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))))
 def test_repeated_calls_are_counted_by_session(made):
     guard = DoomLoop(2, "deny")

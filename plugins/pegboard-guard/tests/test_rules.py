@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from pegboard import Deny, ReadonlyContext, StaticToolset, ToolRegistry, ToolResult, register_plugin, tool
+from pegboard import Deny, ReadonlyContext, StaticToolset, ToolCall, ToolRegistry, ToolResult, register_plugin, tool
 from pegboard_guard import CallLimits, Limit
 from pegboard_guard.rules import MOST, Call, End, Names, Recent, course_of, join_words, scope_of, streak_of
 
@@ -187,6 +187,19 @@ def test_without_a_turn_a_limit_lets_all_through_and_warns_once(caplog):
     play([Limit(1, "no*", per="turn")], "note note note note")
     (record,) = (each for each in caplog.records if each.name == "pegboard.guard")
     assert record.getMessage().startswith("the limit of 1 calls of no* counts by turns, and a call has none")
+
+
+def test_outside_of_a_turn_the_calls_of_a_dispatch_are_one_and_those_of_a_session_go_on():
+    """Calls without a session share one, which ends with the registry."""
+    registry = make_registry(Limit(1, "note", per="turn"), Limit(2, "web_*"))
+
+    def dispatch(*names):
+        calls = [ToolCall(name, {}, f"{number}") for number, name in enumerate(names)]
+        return [result.kind for result in asyncio.run(registry.dispatch(calls)).results]
+
+    assert dispatch("note", "note", "web_read") == [None, "denied", None]
+    assert dispatch("note", "web_read", "web_search") == [None, None, "denied"]
+    assert dispatch("web_search") == ["denied"]
 
 
 # Time -----------------------------------------------------------------------------------------------------------------

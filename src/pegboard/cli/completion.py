@@ -155,7 +155,7 @@ def complete_setting(context: click.Context, _parameter: click.Parameter, incomp
     for found in session.entries():
         if found.name == plugin:
             try:
-                call_hook(found, {"": ""}, "", None)
+                call_hook(found, {"": ""}, "")
             except PluginError as error:
                 keys += getattr(error.__cause__, "known", ())
     return _complete((f"{plugin}.{key}=" for key in dict.fromkeys(keys)), incomplete)

@@ -190,7 +190,7 @@ def load_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping[st
     from pegboard.cli.session import call_hook
 
     group = click.Group()
-    call_hook(found, settings, HOOK, group)
+    call_hook(found, settings, HOOK, group=group)
     return group.commands
 
 

@@ -462,7 +462,7 @@ def only_expression(specs: Sequence[str]) -> str | None:
     return " or ".join(parts) or None
 
 
-def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argument: Any) -> None:
+def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, **facts: Any) -> None:
     """Imports a plugin and calls one of its hooks, within `LOAD_SECONDS`; a `PluginError` if either fails."""
     from pegboard.plugins.plugin import Plugin, load_within
     from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
@@ -471,7 +471,7 @@ def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argume
         loaded = Plugin(found.origin, found.load, settings)
         load_within(loaded.load, [])
         for implementation in loaded.implementations.get(hook, ()):
-            implementation.function(*(argument for _ in implementation.argnames))
+            implementation.function(*(facts[name] for name in implementation.argnames))
 
     try:
         with redirect_stdout():

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.find import RepairRequest
     from pegboard.messages import Message, ModelResponse
+    from pegboard.registry import ToolRegistry
     from pegboard.request.model_request import ModelRequest
     from pegboard.tools.call import ToolCall
     from pegboard.tools.content import ToolResult
@@ -178,13 +179,14 @@ def pegboard_register_commands(group: click.Group) -> None:
 
 
 @hookspec
-def pegboard_diagnose(report: Callable[[str, str | None], None]) -> None:
+def pegboard_diagnose(report: Callable[[str, str | None], None], registry: ToolRegistry) -> None:
     """Reports what is wrong with the plugin's data or environment, such as its database. Called by `registry doctor`.
 
     Since 0.2.
 
     Args:
         report: Takes a problem, and what to do about it, a sentence each; or a note, and `None`, since 0.3.
+        registry: Has the tools of the configuration, and what its plugins provide. Since 0.3.
     """
 
 

@@ -142,6 +142,7 @@ ASYNC = "async def odd(tool, context):\n    return True\n"
         (f"{ASYNC}{HOOK}predicates(register):\n    register('odd', odd)\n", "'odd' has to be a plain function"),
         (f"{HOOK}predicates(register):\n    register('tag', print)\n", "'tag' can't name a predicate"),
         (f"{DIAGNOSE}(report):\n    report('its file is damaged', 'Restore it.')\n", "its file is damaged"),
+        (f"{DIAGNOSE}(registry):\n    raise OSError(type(registry).__name__)\n", "OSError: ToolRegistry"),
         (f"{DIAGNOSE}():\n    raise OSError('no luck')\n", "pegboard_diagnose: OSError: no luck"),
         (f"{DIAGNOSE}():\n    raise KeyboardInterrupt\n", "pegboard_diagnose: RuntimeError: KeyboardInterrupt"),
     ],

@@ -157,6 +157,7 @@ class EndsTurn(Rule):
         del token
         if end.kind is None:
             state.calls.append([call.name, call.request.invocation or "", call.request.branch or ""])
+            del state.calls[:-MOST_CALLS]
 
     def find_end(self, request: ReadonlyContext, state: _Ends) -> str | None:
         """The tool that has ended this turn, or `None`; other agents that began in it don't end with it."""

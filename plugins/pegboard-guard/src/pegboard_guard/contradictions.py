@@ -63,9 +63,7 @@ def _refuse(cause: str) -> NoReturn:
 
 def _representatives(rules: Iterable[Rule]) -> list[str]:
     """A representative of each name and pattern, in their order."""
-    return _names_of(
-        pattern for each in ("tools", "after", "when") for rule in rules for pattern in getattr(rule, each, ())
-    )
+    return _names_of(pattern for rule in rules for pattern in rule.patterns)
 
 
 def _names_of(patterns: Iterable[str]) -> list[str]:

@@ -80,7 +80,7 @@ class Judge:
         """
         if self._registry is None:
             self._registry = services.service(ToolRegistry)
-            self._registry.provide(self._kind, self._open_model, scope="registry")
+            self._registry.provide(self._kind, partial(self._open_model, self._registry), scope="registry")
 
     async def ask(self, rule: str, data: str) -> Verdict:
         """The model's verdict on data by a rule; in a task of its own, which ends with the caller's.
@@ -91,7 +91,7 @@ class Judge:
         longest = math.inf if self._registry is None else self._registry.limits.callback_timeout * _SHARE
         limit = min(self.seconds, longest)
         asking = asyncio.ensure_future(self._ask(rule, data))
-        asking.add_done_callback(_mark_seen)
+        asking.add_done_callback(lambda task: task.cancelled() or task.exception())  # seen: asyncio logs none later
         try:
             await asyncio.wait([asking], timeout=limit)
         finally:
@@ -116,8 +116,7 @@ class Judge:
             raise JudgeError(f"{model.name} gave no verdict: {outcome.detail or outcome.ended}")
         if response is not None and len(response.calls) > 1:
             raise JudgeError(f"{model.name} gave more than one answer at once")
-        reason = visible(" ".join(verdict.reason.split()))[:_MOST_REASON]
-        return Verdict(verdict.allowed, reason)
+        return Verdict(verdict.allowed, visible(" ".join(verdict.reason.split()))[:_MOST_REASON])
 
     async def _find_model(self) -> Model:
         model: Any = self.model
@@ -127,23 +126,15 @@ class Judge:
             raise JudgeError("it was asked outside of a registry")
         return await ToolContext(services=self._registry.services).use(self._kind)
 
-    async def _open_model(self) -> AsyncGenerator[Any]:
+    async def _open_model(self, registry: ToolRegistry) -> AsyncGenerator[Any]:
         """The model as a service of the registry."""
-        make: Any = self.model
-        if isinstance(make, str):
-            assert self._registry is not None
-            make = partial(self._registry.model, make)
+        make: Any = partial(registry.model, self.model) if isinstance(self.model, str) else self.model
         model = await run_in_thread(make)
         try:
             yield model
         finally:
             if (close := getattr(model, "aclose", None)) is not None:
                 await close()
-
-
-def _mark_seen(asking: asyncio.Task[Verdict]) -> None:
-    """Keeps asyncio from logging what a task raises after its end was given up."""
-    _ = asking.cancelled() or asking.exception()
 
 
 @define
@@ -155,23 +146,27 @@ class _Turn:
 
 
 @frozen
-class _GateRule(Rule):
-    """The gate, as the calling model is told of it."""
+class _CallsRule(Rule):
+    """By what calls are judged, as the calling model is told."""
 
     text: str
-    is_of_answer: bool = False
 
     @property
     def sentence(self) -> str:
         """The rule, for the model."""
-        if self.is_of_answer:
-            return f"Your answer is judged before the turn ends, by this rule: {self.text}"
         return f"Calls of {self.names} are judged before they run, by this rule: {self.text}"
 
+
+@frozen
+class _EndRule(_CallsRule):
+    """By what the answer is judged."""
+
+    is_for_end = True
+
     @property
-    def is_for_end(self) -> bool:
-        """Whether it is about the answer."""
-        return self.is_of_answer
+    def sentence(self) -> str:
+        """The rule, for the model."""
+        return f"Your answer is judged before the turn ends, by this rule: {self.text}"
 
 
 def _check_model(_gate: object, attribute: Any, value: object) -> None:
@@ -212,8 +207,8 @@ class ModelGate:
     @property
     def rules(self) -> list[Rule]:
         """What the calling model is told: by which rules its calls and its answer are judged."""
-        calls = [] if self.calls is None else [_GateRule(self.tools, self.calls)]
-        return [*calls, *([] if self.end is None else [_GateRule("*", self.end, is_of_answer=True)])]
+        calls = [] if self.calls is None else [_CallsRule(self.tools, self.calls)]
+        return [*calls, *([] if self.end is None else [_EndRule("*", self.end)])]
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_turn(self, context: ReadonlyContext, request: ModelRequest) -> None:
@@ -270,6 +265,15 @@ class ModelGate:
             return None
         turn.is_continued = True
         return f"Before you finish: {verdict.reason or self.end}"
+
+    @hookimpl
+    def pegboard_diagnose(self, report: Callable[[str, str | None], None], registry: ToolRegistry) -> None:
+        """Reports that the model can't be made."""
+        if isinstance(self.model, str):
+            try:
+                registry.model(self.model)
+            except PegboardError as error:
+                report(f"the gate has no model: {error}", "Correct gate.model, or install the plugin that provides it.")
 
     @hookimpl
     def pegboard_register_processors(self, register: Callable[[str, Any], None]) -> None:

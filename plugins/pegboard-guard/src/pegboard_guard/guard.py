@@ -9,20 +9,21 @@ from attrs import field, frozen
 from attrs.converters import optional
 
 from pegboard import ModelRequest, ModelResponse, ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
+from pegboard.errors import did_you_mean, suggest
 from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.doom_loop import ACTIONS, Action, DoomLoop
 from pegboard_guard.limits import CallLimits, Limit
 from pegboard_guard.log import CallLog
 from pegboard_guard.order import OrderRule, OrderRules
 from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required
-from pegboard_guard.rules import wrap_call
+from pegboard_guard.rules import Names, wrap_call
 from pegboard_guard.settings import check_table, flag, kind_of, one_of, read_table, read_tables
 from pegboard_guard.telling import TellRules
 
 if TYPE_CHECKING:
     import click
 
-    from pegboard import Deny, TurnOutcome
+    from pegboard import Deny, ToolRegistry, TurnOutcome
     from pegboard_guard.gate import ModelGate
     from pegboard_guard.journal import Journal
 
@@ -42,10 +43,6 @@ _KINDS: Final[Mapping[str, type[OrderRule]]] = {
     "distinct": Distinct,
     "ends_turn": EndsTurn,
 }
-
-
-def _read_limits(tables: Any) -> CallLimits:
-    return CallLimits(*read_tables(Limit, tables, "limits"))
 
 
 def _read_order(table: Any) -> OrderRules:
@@ -90,7 +87,9 @@ class GuardSettings:
     doom_loop: int = field(default=3, validator=_check_doom_loop)
     doom_loop_action: Action = field(default="ask", validator=one_of(ACTIONS))
     log_arguments: bool = field(default=False, validator=flag)
-    limits: CallLimits | None = field(default=None, converter=optional(_read_limits))
+    limits: CallLimits | None = field(
+        default=None, converter=optional(lambda tables: CallLimits(*read_tables(Limit, tables, "limits")))
+    )
     order: OrderRules | None = field(default=None, converter=optional(_read_order))
     tell_rules: bool = field(default=True, validator=flag)
     journal: Journal | None = field(default=None, converter=optional(_read_journal))
@@ -116,7 +115,8 @@ class Guard:
         limits: Limits calls, or `None`.
         doom_loop: Stops repeated calls, or `None`.
         gate: Has a model judge calls and answers, or `None`.
-        tell: Tells the model the limits, the order and the gate, or `None`.
+        rules: Those of order, limits and gate.
+        tell: Tells the model these, or `None`.
 
     Args:
         settings: As `GuardSettings`.
@@ -135,8 +135,8 @@ class Guard:
         self.doom_loop = DoomLoop(read.doom_loop, read.doom_loop_action) if read.doom_loop else None
         self.gate = read.gate
         self._rules = tuple(each for each in (self.order, self.limits) if each is not None)
-        rules = [rule for each in (*self._rules, self.gate) if each is not None for rule in each.rules]
-        self.tell = TellRules(rules) if rules and read.tell_rules else None
+        self.rules = [rule for each in (*self._rules, self.gate) if each is not None for rule in each.rules]
+        self.tell = TellRules(self.rules) if self.rules and read.tell_rules else None
         if self._rules:
             self.pegboard_wrap_call = wrap_call
         self._begins_late = not self._rules and self.journal is None
@@ -227,6 +227,20 @@ class Guard:
                 guard.pegboard_register_processors(register)
         if self.tell is not None:
             register("guard_rules", self.tell)
+
+    @hookimpl
+    def pegboard_diagnose(self, report: Callable[[str, str | None], None], registry: ToolRegistry) -> None:
+        """Reports a gate's model that can't be made, and names and patterns in rules that no tool has."""
+        if self.gate is not None:
+            self.gate.pegboard_diagnose(report, registry)
+        known = {name for tool in registry.tools() for name in (tool.name, *tool.former_names)}
+        unless, fix = "", "Correct the rule, or install the tool's plugin."
+        if registry.contributions.catalogue.toolsets:
+            unless, fix = ", unless a toolset brings one later", None
+        for pattern in dict.fromkeys(pattern for rule in self.rules for pattern in rule.patterns):
+            if pattern != "*" and not any(map(Names((pattern,)).__contains__, known)):
+                near = did_you_mean(suggest(pattern, known)).strip()
+                report(f"rules are about {pattern!r}, and no tool is called so{unless}", near or fix)
 
     @hookimpl
     def pegboard_guards_calls(self) -> None:

@@ -15,8 +15,6 @@ from pegboard_guard.redact import Redactor
 from pegboard_guard.settings import flag
 
 log: Final = logging.getLogger("pegboard.guard")
-
-
 log.addHandler(logging.NullHandler())  # silent where the program has set up no logging
 
 

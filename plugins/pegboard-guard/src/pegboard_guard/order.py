@@ -22,8 +22,6 @@ OrderRule: TypeAlias = ComesAfter | ComesBefore | Exclusive | Cooldown | Require
 class OrderRules(Rules):
     """Guard that denies calls that are too early, excluded or too soon, and finds what a turn still lacks.
 
-    Each rule tracks the 1,000 turns or sessions with the latest calls.
-
     Args:
         rules: All of them apply.
         clock: Monotonic clock, in seconds.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from attrs import define, field, frozen
@@ -38,10 +38,6 @@ class Successes:
         return [names for place, names in enumerate(needs) if place not in self.places]
 
 
-def _each(patterns: Iterable[str]) -> tuple[Names, ...]:
-    return tuple(Names((pattern,)) for pattern in patterns)
-
-
 @frozen
 class ComesAfter(Rule):
     """Some tools may be called only after others have succeeded.
@@ -62,7 +58,7 @@ class ComesAfter(Rule):
     @cached_property
     def needs(self) -> tuple[Names, ...]:
         """What the tools wait for."""
-        return _each(self.after)
+        return tuple(Names((pattern,)) for pattern in self.after)
 
     @property
     def sentence(self) -> str:
@@ -266,6 +262,7 @@ class Required(Rule):
     """
 
     State = Successes
+    is_for_end = True
 
     within: Within = field(default="turn", validator=one_of(WITHIN))
     when: tuple[str, ...] = field(default=(), converter=as_texts, validator=texts(least=0))
@@ -273,18 +270,13 @@ class Required(Rule):
     @cached_property
     def needs(self) -> tuple[Names, ...]:
         """What has to succeed."""
-        return _each(self.tools)
+        return tuple(Names((pattern,)) for pattern in self.tools)
 
     @property
     def sentence(self) -> str:
         """The rule, for the model."""
         after = f" after your last call of {self.condition}" if self.when else ""
         return f"Before you finish, call {join_words(self.tools, 'and')}{after}."
-
-    @property
-    def is_for_end(self) -> bool:
-        """It is."""
-        return True
 
     def scope(self, call: Call) -> Scope:
         """The turn or session."""

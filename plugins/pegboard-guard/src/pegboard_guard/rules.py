@@ -144,8 +144,9 @@ def _invocation_of(request: ReadonlyContext) -> str | None:
 
 
 def streak_of(request: ReadonlyContext) -> Scope:
-    """The key of the calls that form one row: of the session, or else the turn; `None` if neither is known."""
-    return scope_of(request, "turn" if request.session is None else "session")
+    """The key of one row of calls: of the session, an agent's own, or else the turn; `None` if neither is known."""
+    own = request.session  # an agent's, not its caller's
+    return scope_of(request, "turn") if own is None else ("session", request.user, own)
 
 
 NOT_RUN: Final = frozenset(
@@ -228,6 +229,10 @@ class End(NamedTuple):
         return cls(kind, kind not in NOT_RUN and not was_stopped)
 
 
+PATTERNS: Final = ("tools", "after", "before", "when")
+"""The attributes of rules that are names and patterns."""
+
+
 @frozen
 class Rule:
     """Base of rules: which calls one is about, and what their starts and ends mean for those that follow.
@@ -243,6 +248,8 @@ class Rule:
     """Class of its state, with JSON data only."""
     compares_arguments: ClassVar[bool] = False
     """Whether it needs the digest of a call's arguments."""
+    is_for_end: ClassVar[bool] = False
+    """Whether it is about the end of a turn."""
 
     tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
 
@@ -257,14 +264,14 @@ class Rule:
         return Names(getattr(self, "after", getattr(self, "when", ())))
 
     @property
+    def patterns(self) -> tuple[str, ...]:
+        """The names and patterns of all tools that matter to it."""
+        return tuple(pattern for each in PATTERNS for pattern in getattr(self, each, ()))
+
+    @property
     def sentence(self) -> str:
         """The rule, for the model."""
         raise NotImplementedError
-
-    @property
-    def is_for_end(self) -> bool:
-        """Whether it is about the end of a turn."""
-        return False
 
     @property
     def title(self) -> str | None:
@@ -419,9 +426,8 @@ class Rules:
 
     def forget(self, context: ToolContext) -> Begun | None:
         """Forgets what a call has begun, and returns it."""
-        begun = context.values.pop(of_call(self._key, context), None)
         is_open, mine = self._pop_open(context), _begun.get()
-        begun = begun or is_open  # which is of another context if the host has run the call
+        begun = context.values.pop(of_call(self._key, context), is_open)  # of another context if the host has run it
         if mine is not None:
             mine.discard(begun)
         return begun

@@ -9,11 +9,9 @@ import attrs
 
 from pegboard import ModelRequest, ReadonlyContext
 from pegboard_guard.ordering import ComesBefore
-from pegboard_guard.rules import Names, Rule
+from pegboard_guard.rules import PATTERNS, Names, Rule
 
 _HEAD: Final = "Rules for your calls of tools (* stands for any characters; a call that breaks a rule is denied):"
-_PATTERNS: Final = frozenset(("tools", "after", "when"))
-"""The attributes of rules that are names and patterns."""
 
 
 class TellRules:
@@ -47,7 +45,7 @@ def _rename(rule: Rule, tools: Iterable[tuple[str, ...]]) -> Rule:
     """The rule with the names under which tools are offered."""
     changes: dict[str, Any] = {
         name: tuple(dict.fromkeys(new for pattern in getattr(rule, name) for new in _offer(pattern, tools)))
-        for name in _PATTERNS & set(attrs.fields_dict(type(rule)))
+        for name in attrs.fields_dict(type(rule)).keys() & set(PATTERNS)
     }
     return attrs.evolve(rule, **changes)
 

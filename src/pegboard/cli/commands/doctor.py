@@ -280,7 +280,7 @@ def _of_diagnosis(found: FoundPlugin, session: Session) -> Iterator[Finding]:
         reported.append((_subject_of(found), str(cause), None if fix is None else str(fix)))
 
     try:
-        call_hook(found, session.settings(found), _DIAGNOSE, report)
+        call_hook(found, session.settings(found), _DIAGNOSE, report=report, registry=session.registry)
     except PluginError as error:
         yield _subject_of(found), f"{_DIAGNOSE}: {error.cause}", _ASK_AUTHOR
     yield from tuple(reported)  # a hook that timed out may still append
