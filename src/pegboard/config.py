@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
@@ -40,9 +42,7 @@ def normalised(name: str) -> str:
 
 def is_named(plugin: str, distribution: str | None, names: Collection[str]) -> bool:
     """Whether a plugin, or its distribution, is among these names."""
-    if plugin in names:
-        return True
-    return distribution is not None and normalised(distribution) in set(map(normalised, names))
+    return plugin in names or (distribution is not None and normalised(distribution) in map(normalised, names))
 
 
 PluginSettings: TypeAlias = Mapping[str, Any]  # the table `[plugins.NAME]` of one plugin
@@ -219,8 +219,7 @@ def _names(value: Any, key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_text(item, f"{key}[{index}]") for index, item in enumerate(items)))
 
 
-def _table(value: Any, key: str) -> dict[str, Any]:
-    return _of_type(dict, "a table", value, key)
+_table: Final[Callable[[Any, str], dict[str, Any]]] = partial(_of_type, dict, "a table")
 
 
 def _texts(value: Any, key: str) -> dict[str, str]:
@@ -238,8 +237,7 @@ def _tool_names(value: Any, key: str) -> dict[str, str]:
 
 
 def _renames(value: Any, key: str) -> dict[str, str]:
-    names = _tool_names(value, key)
-    first: dict[str, str] = {}
+    names, first = _tool_names(value, key), dict[str, str]()
     for tool, name in names.items():
         if first.setdefault(name, tool) != tool:
             raise _WrongValueError(f"{first[name]!r} is also renamed to {name!r}", f"{key}.{tool}")
@@ -247,8 +245,7 @@ def _renames(value: Any, key: str) -> dict[str, str]:
 
 
 def _policy(value: Any, key: str) -> str:
-    text = _text(value, key)
-    if text not in _CONFLICTS:
+    if (text := _text(value, key)) not in _CONFLICTS:
         raise _WrongValueError(f"{text!r} is not a conflict policy.{near_or_known(text, _CONFLICTS)}", key)
     return text
 
@@ -350,9 +347,8 @@ def distrust(file: str | Path) -> bool:
     Raises:
         ConfigError: The decision can't be stored.
     """
-    path = str(Path(file).resolve())
     trusted = _load_trust()
-    if trusted.pop(path, None) is None:
+    if trusted.pop(str(Path(file).resolve()), None) is None:
         return False
     try:
         write_state(_TRUSTED, {"files": trusted})
@@ -416,13 +412,10 @@ def load_config(
             of the wrong type, or can be written by others; `explicit` is missing; a variable is invalid.
     """
     environ = os.environ if environ is None else environ
-    own = Path(user_folder("config"), CONFIG_NAME) if user else None
-    local: Path | str | None = project
+    own, local = Path(user_folder("config"), CONFIG_NAME) if user else None, None if project == "search" else project
     if project == "search":
-        try:
+        with suppress(OSError):  # the current folder was removed
             local = project_file(str(Path.cwd()), environ)
-        except OSError:  # the current folder was removed
-            local = None
     if explicit is not None and not explicit.exists():
         raise ConfigError("no such file", file=str(explicit.absolute()))
     sources: dict[Path, tuple[str, bool]] = {}  # each once, with whether it binds without trust
@@ -439,7 +432,6 @@ def load_config(
 
 _NARROWING: Final = {"block": "project_block", "untrusted": "untrusted", "where": "where"}
 """Key that an untrusted project may set -> the attribute of `Config` that it is stored in."""
-_REPLACED: Final = ("enable", "conflicts")
 
 
 def _with_file(config: Config, file: str, *, binds: bool) -> Config:
@@ -477,7 +469,7 @@ def _with_file(config: Config, file: str, *, binds: bool) -> Config:
 def _with(config: Config, key: str, value: Any) -> Config:
     """Merges a value with that of earlier files."""
     earlier = getattr(config, key)
-    if earlier is not None and key not in _REPLACED:
+    if earlier is not None and key not in ("enable", "conflicts"):
         if key == "where":
             value = f"({earlier}) and ({value})"
         elif key in _OF_TABLES:
@@ -521,10 +513,8 @@ def with_secrets(settings: Mapping[str, Any], missing: list[str], secrets: list[
     """
 
     def resolved(path: str, value: Any) -> Any:
-        found = reference(value)
-        if found is not None:
-            secret = _secret(path, *found, missing)
-            if secret is not None:
+        if (found := reference(value)) is not None:
+            if (secret := _secret(path, *found, missing)) is not None:
                 secrets.append(secret)
             return secret
         if isinstance(value, Mapping):
@@ -540,8 +530,7 @@ def with_secrets(settings: Mapping[str, Any], missing: list[str], secrets: list[
 
 def lacks_secrets(settings: Mapping[str, Any]) -> bool:
     """Whether settings refer to a missing secret."""
-    missing: list[str] = []
-    with_secrets(settings, missing, [])
+    with_secrets(settings, missing := [], [])
     return bool(missing)
 
 
@@ -605,8 +594,7 @@ def set_key(name: str, secret: str) -> None:
 
 def remove_key(name: str) -> bool:
     """Removes a key from the keyring; returns whether there was one. Raises as `set_key` does."""
-    exists = _keyring("get_password", name) is not None
-    if exists:
+    if exists := _keyring("get_password", name) is not None:
         _keyring("delete_password", name)
     write_state(_KEYS, {"names": [each for each in key_names() if each != name]})
     return exists

@@ -29,10 +29,7 @@ def run_in_thread(seconds: float, function: Callable[..., _T], *arguments: Any) 
         TimeoutError: It took longer than `seconds`; it may still be running.
         BaseException: Whatever it raised, `SystemExit` included.
     """
-    values: list[_T] = []
-    errors: list[BaseException] = []
-
-    own = os.getpid()
+    values, errors, own = list[_T](), list[BaseException](), os.getpid()
 
     def work() -> None:
         try:

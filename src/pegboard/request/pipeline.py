@@ -14,8 +14,8 @@ from pegboard.request.model_request import ModelRequest, processor_problem
 from pegboard.threads import run_in_thread
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
+from pegboard.tools.signature import docstring_of
 from pegboard.tools.spec import HOST, Origin
-from pegboard.tools.tool import docstring_of
 from pegboard.toolsets.filters import error_text
 
 if TYPE_CHECKING:

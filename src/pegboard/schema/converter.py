@@ -205,15 +205,12 @@ def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
     Returns:
         JSON data -> instance; any exception of the model or hook becomes a `StructureError`.
     """
-    read: Callable[[Any], Any]
     if is_pydantic(cls):
-        read = partial(_read_model, _pydantic_adapter(annotation))
-    elif is_msgspec(cls):
-        read = partial(_read_struct, annotation)
-    else:
-        hook = converter().get_structure_hook(cls)
-        read = lambda value: hook(value, cls)  # noqa: E731
-    return reporting(read, cls.__name__)
+        return reporting(partial(_read_model, _pydantic_adapter(annotation)), cls.__name__)
+    if is_msgspec(cls):
+        return reporting(partial(_read_struct, annotation), cls.__name__)
+    hook = converter().get_structure_hook(cls)
+    return reporting(lambda value: hook(value, cls), cls.__name__)
 
 
 def reporting(read: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -282,9 +279,9 @@ def constructor_error(name: str, error: Exception) -> StructureError:
     return StructureError(f"{name} refused the value ({type(error).__name__})")
 
 
-# Our own values to JSON data, and from untrusted JSON data ------------------------------------------------------------
-# A field's key is `json_key(...)` in its metadata; else its name, in camelCase for a `JsonRecord`. A missing or null
-# value takes the field's default, other keys are ignored, and nothing is coerced.
+# Our own values to JSON data, and from untrusted JSON data: a field's key is `json_key(...)` in its metadata; else its
+# name, in camelCase for a `JsonRecord`. A missing or null value takes the field's default, other keys are ignored, and
+# nothing is coerced.
 
 T = TypeVar("T")
 

@@ -405,16 +405,10 @@ def answering(asked: list[str], *answers: Any, seconds: float = 0.0) -> Any:
 
 @frozen
 class ExecutorCheck:
-    """One check.
+    """One check."""
 
-    Attributes:
-        scope: The executors that it is for.
-        needs: The members of the engine, or of the executor, that it uses.
-        run: Makes it.
-    """
-
-    scope: Scope
-    needs: tuple[str, ...]
+    scope: Scope  # the executors that it is for
+    needs: tuple[str, ...]  # the members of the engine, or of the executor, that it uses
     run: Callable[[Bench], Awaitable[None]]
 
 

@@ -116,13 +116,9 @@ def _worker(queue: str, kind: type[Worker] = Worker, **facts: Any) -> Worker:
 
 
 class _Hostile(Worker):
-    """A worker that isn't as it should be.
+    """A worker that isn't as it should be."""
 
-    Attributes:
-        play: What it does with a call, and answers.
-    """
-
-    play: Callable[[bytes, RemoteCaller], Awaitable[bytes]]
+    play: Callable[[bytes, RemoteCaller], Awaitable[bytes]]  # what it does with a call, and answers
 
     async def run(self, data: bytes, caller: RemoteCaller) -> bytes:
         answer = await self.play(data, caller)
@@ -131,8 +127,7 @@ class _Hostile(Worker):
 
 
 def _hostile(queue: str, play: Callable[[bytes, RemoteCaller], Awaitable[bytes]]) -> Worker:
-    worker = _worker(queue, _Hostile)
-    assert isinstance(worker, _Hostile)
+    worker: Any = _worker(queue, _Hostile)
     worker.play = play
     return worker
 

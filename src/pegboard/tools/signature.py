@@ -1,14 +1,15 @@
-"""Signatures of functions: parameters, resolved annotations, output types."""
+"""Signatures of functions: parameters, resolved annotations, output types; their names and docstrings."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, Final, cast, get_args, get_origin
 
@@ -17,6 +18,7 @@ from attrs import Factory, field
 from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError
 from pegboard.json import JsonText, json_text
+from pegboard.schema.docstrings import Docstring, parse_docstring
 from pegboard.schema.fields import MISSING, declaration_of, default_in, enclosing_locals, metadata_of
 from pegboard.tools.content import CONTENT_TYPES, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -422,3 +424,29 @@ def _is_ready(annotation: Any) -> bool:
     """Whether a list's items are, or may be, content already."""
     members = get_args(annotation) if get_origin(annotation) in _UNIONS else (annotation,)
     return any(each in _READY for each in members)
+
+
+def name_of(function: Any) -> str:
+    """The name of the function within partials, or of a callable object's class; a lambda has none."""
+    function, _ = without_partials(function)
+    name = getattr(function, "__name__", None) or snake_case(type(function).__name__)
+    if name == "<lambda>":
+        raise DefinitionError("a lambda has no name.", hint="Pass name=...")
+    return name
+
+
+def snake_case(name: str) -> str:
+    """`ReadFile` as `read_file`, `HTTPGet` as `http_get`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def docstring_of(function: Any, names: Collection[str] | None = None) -> Docstring:
+    """The docstring of the function within partials; of a callable object, that of `__call__` or its class.
+
+    Its section about parameters describes those with these `names`, if given; its rest is text.
+    """
+    function, _ = without_partials(function)
+    text = function.__doc__
+    if not inspect.isroutine(function):
+        text = type(function).__call__.__doc__ or text
+    return parse_docstring(text, names) if text else Docstring()

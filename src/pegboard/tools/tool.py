@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-import re
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, cast, overload
 
@@ -16,7 +15,6 @@ from attrs import evolve, field
 from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.errors import DefinitionError, near_or_known
 from pegboard.json import JsonText, StructureError, digest_of, problem
-from pegboard.schema.docstrings import Docstring, parse_docstring
 from pegboard.tools.handler import (
     Binder,
     Checker,
@@ -41,12 +39,13 @@ from pegboard.tools.signature import (
     STARRED,
     Kind,
     Signature,
+    docstring_of,
     is_method,
+    name_of,
     names_of,
     output_of,
     read_return,
     signature_of,
-    without_partials,
 )
 from pegboard.tools.spec import (
     DEFAULT_POLICY,
@@ -248,8 +247,7 @@ class Tool:
             options: See `ToolOptions`.
 
         Raises:
-            DefinitionError: A type or option is invalid; names the parameter, its type and what to do.
-            InvalidNameError: The name isn't accepted by every provider.
+            DefinitionError, InvalidNameError: As `@tool` does.
         """
         return _tool_of_function(function, options, method=False)
 
@@ -476,31 +474,6 @@ def make_tool(
     return made.with_spec(examples=examples)
 
 
-def _name_of(function: Any) -> str:
-    function, _ = without_partials(function)
-    name = getattr(function, "__name__", None) or snake_case(type(function).__name__)
-    if name == "<lambda>":
-        raise DefinitionError("a lambda has no name.", hint="Pass name=...")
-    return name
-
-
-def snake_case(name: str) -> str:
-    """`ReadFile` as `read_file`, `HTTPGet` as `http_get`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-def docstring_of(function: Any, names: Collection[str] | None = None) -> Docstring:
-    """The docstring of the function within partials; of a callable object, that of `__call__` or its class.
-
-    Its section about parameters describes those with these `names`, if given; its rest is text.
-    """
-    function, _ = without_partials(function)
-    text = function.__doc__
-    if not inspect.isroutine(function):
-        text = type(function).__call__.__doc__ or text
-    return parse_docstring(text, names) if text else Docstring()
-
-
 F = TypeVar("F", bound="Callable[..., Any] | classmethod[Any, ..., Any]")
 
 
@@ -560,7 +533,7 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
     if not callable(function):
         hint = "Pass options by name: write @tool(name=...) above a function."
         raise DefinitionError(f"{function!r:.100} isn't a function.", hint=hint)
-    name = options.get("name") or _name_of(function)
+    name = options.get("name") or name_of(function)
     given = check_options(options, tool=name, of_function=True)
     signature = signature_of(function, tool=name, method=method)
     of_fields = takes_fields(given, signature.visible, name)

@@ -15,9 +15,9 @@ from pegboard.schema.docstrings import parse_docstring
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler, binder_of, input_schema_of, schema_as_text, takes_context
 from pegboard.tools.options import CommonOptions, check_options
-from pegboard.tools.signature import EMPTY, Kind, Parameter, Signature, lenient, resolved, with_default
+from pegboard.tools.signature import EMPTY, Kind, Parameter, Signature, lenient, resolved, snake_case, with_default
 from pegboard.tools.spec import NO_INPUT
-from pegboard.tools.tool import ATTRIBUTE, Method, Tool, calling, check_schemas, make_tool, snake_case
+from pegboard.tools.tool import ATTRIBUTE, Method, Tool, calling, check_schemas, make_tool
 from pegboard.typing import JsonSchema
 
 Input = TypeVar("Input")

@@ -32,24 +32,15 @@ _RELIEFS: Final = ("read_only_hint", "idempotent_hint")  # false is stricter
 
 
 class Transforms:
-    """The transforms of a catalogue, around its tools.
-
-    Args:
-        transforms: In the order in which they are applied.
-        static: The static tools.
-        held: Static tools that others of their names keep out; of one plugin and name, the latest counts.
-        toolsets: The catalogue's.
-        taken: Names that several plugins bring and none gets.
-        earlier: Those of an earlier catalogue: under the same transforms, a source that is the same stays transformed.
-    """
+    """The transforms of a catalogue, around its tools; under the same ones, a source stays as `earlier` has it."""
 
     def __init__(  # noqa: PLR0913, PLR0917  the parts of a catalogue
         self,
-        transforms: Sequence[NamedTransform],
+        transforms: Sequence[NamedTransform],  # in the order in which they are applied
         static: Iterable[Tool],
-        held: Iterable[Tool],
+        held: Iterable[Tool],  # static tools that others of their names keep out; of one plugin, the latest counts
         toolsets: Iterable[Toolset],
-        taken: frozenset[str],
+        taken: frozenset[str],  # names that several plugins bring and none gets
         earlier: Transforms | None = None,
     ) -> None:
         self.static: Final = (*_sources(static, are_held=False), *_sources(held, are_held=True))
