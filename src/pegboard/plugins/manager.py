@@ -42,14 +42,23 @@ _REFRESH: Final = "run 'registry list --refresh', or, as its author, 'registry m
 
 @define(eq=False)
 class PluginManager:
-    """Loads plugins into one registry."""
+    """Loads plugins into one registry.
+
+    Attributes:
+        registry: Where their tools are registered.
+        settings: The settings by plugin name.
+        config: How tools are renamed, and what happens when two plugins bring one name.
+        seconds: How long loading one plugin may take.
+        on_stale: Called with the name of a plugin whose code differs from its listing.
+        owners: Which distributions bring which names.
+    """
 
     registry: ToolRegistry
-    settings: Mapping[str, Mapping[str, Any]] = _NOTHING  # by plugin name
-    config: Config = NO_CONFIG  # how tools are renamed, and what happens when two plugins bring one name
-    seconds: float = LOAD_SECONDS  # how long loading one plugin may take
-    on_stale: Callable[[str], None] | None = None  # called with the name of a plugin whose code isn't as listed
-    owners: NameOwners = field(factory=NameOwners, init=False)  # which distributions bring which names
+    settings: Mapping[str, Mapping[str, Any]] = _NOTHING
+    config: Config = NO_CONFIG
+    seconds: float = LOAD_SECONDS
+    on_stale: Callable[[str], None] | None = None
+    owners: NameOwners = field(factory=NameOwners, init=False)
     _plugins: dict[str, Plugin] = field(factory=dict[str, Plugin], init=False)
 
     def record(

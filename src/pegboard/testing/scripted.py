@@ -43,7 +43,7 @@ class _Script(AbstractContextManager[Any]):
     def _faults(self) -> list[str]: ...
 
     def close(self) -> None:
-        """Raises `AssertionError` if a request was unexpected, or part of the script is left."""
+        """Checks that the script was used up: raises `AssertionError` if not, or if a request was unexpected."""
         if faults := self._faults():
             raise AssertionError("\n".join(faults))
 
