@@ -127,12 +127,7 @@ class BatchOptions(CallOptions, total=False):
 
 
 def check_options(options: Mapping[str, Any], known: Collection[str] = BatchOptions.__annotations__) -> None:
-    """Validates the options of a batch.
-
-    Raises:
-        TypeError: An unknown option; with near misses.
-        ValueError: An invalid value.
-    """
+    """Validates the options of a batch: `TypeError` for an unknown one, with near misses; `ValueError` for a value."""
     for name in options:
         if name not in known:
             raise TypeError(f"there is no option {name!r}.{near_or_known(name, known)}")

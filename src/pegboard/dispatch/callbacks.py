@@ -332,12 +332,7 @@ class ChangeArguments:
 
 
 def texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
-    """One or several strings as a tuple, without lone surrogates.
-
-    Raises:
-        ValueError: There are none, or one is empty.
-        TypeError: One isn't a string.
-    """
+    """One or several strings as a tuple, without lone surrogates; `ValueError` if there are none or one is empty."""
     found = (given,) if isinstance(given, str) else tuple_of(what, str)(given)
     if not found or not all(found):
         raise ValueError(f"{what} must not be empty, got {found!r:.100}")

@@ -135,10 +135,8 @@ async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -
 async def attach(state: CallState, tool: Tool) -> ToolResult | None:
     """The result of the run of this call that another process has started, where its approval would be asked for.
 
-    It holds no lock, as it starts nothing; later calls of its batch that conflict wait for it.
-
-    Raises:
-        CallError: `unknown_outcome`: its approval was used before, and there is no such run; or as `run_remote`.
+    It holds no lock, as it starts nothing; later calls of its batch that conflict wait for it. Raises the error of an
+    approval that was used before if there is no such run, or as `run_remote`.
     """
     asked = state.asking
     assert asked is not None

@@ -274,11 +274,7 @@ def conclude(state: CallState, result: ToolResult) -> None:
 
 
 async def finish(state: CallState, result: ToolResult | None = None, error: BaseException | None = None) -> None:
-    """Runs the last stages of a call that was ended from outside, with this result or error.
-
-    Raises:
-        asyncio.CancelledError: The caller was cancelled again.
-    """
+    """Runs the last stages of a call that was ended from outside, with this result or error; may be cancelled again."""
     state.result, state.error = result, error
     await _end(state)
     _close(state)
@@ -476,11 +472,7 @@ async def _judge(state: CallState) -> Decision:
 
 
 def _state_of(context: ToolContext) -> CallState:
-    """The call that this context belongs to.
-
-    Raises:
-        CallStoppedError: The call has ended: this is an abandoned thread, or work after its end.
-    """
+    """The call that this context belongs to; `CallStoppedError` in an abandoned thread, or in work after its end."""
     if not isinstance(context.internals.frame, CallState):
         raise CallStoppedError("the call has ended; its context can't be used any more")
     return context.internals.frame

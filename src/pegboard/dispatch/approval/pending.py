@@ -34,11 +34,7 @@ from pegboard.typing import JsonMapping, JsonObject
 
 
 def digest_of_call(tool: str, arguments: Mapping[str, Any]) -> str:
-    """`"sha256:..."` over a tool, as `tool_key` gives it, and over the arguments as JSON, however that is written.
-
-    Raises:
-        ValueError, TypeError: The arguments aren't JSON.
-    """
+    """`"sha256:..."` over a tool, as `tool_key` gives it, and over the arguments as JSON, however that is written."""
     return digest_of({"tool": tool, "arguments": dict(arguments)})
 
 

@@ -348,10 +348,8 @@ async def preview_of(
 def escape_preview(given: Any) -> Preview | None:
     """A preview with hidden characters written out; the summary is one line. A text is the summary.
 
-    Raises:
-        TypeError: It is something else.
-        ValueError: The summary is longer than 1,000 characters, or the details are longer than 50,000: a person must
-            not approve what is only shown in part.
+    Raises `TypeError` for something else, `ValueError` if it is too long: a person must not approve what is only shown
+    in part.
     """
     if given is None:
         return None

@@ -273,10 +273,7 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
 
 
 async def attach_remote(state: CallState, tool: Tool) -> ToolResult | None:
-    """The result of the run of this call that another process has started, if its executor has kept one.
-
-    Raises as `run_remote`.
-    """
+    """The result of the run of this call that another process has started, if its executor has kept one."""
     executor, limit = await _executor_of(state, tool), time_limit(state, tool)
     longest = None if limit is None else limit + state.settings.limits.grace
     for attempt in range(tool.policy.retries + 1, 0, -1) if hasattr(executor, "attach") else ():

@@ -190,11 +190,7 @@ class _RulesTable:
 
 
 def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode]:
-    """Reads rules and a mode from the data of a rules file or of `Permissions.to_json`.
-
-    Raises:
-        ValueError: A key that is unknown or of the wrong type, or an example that fails: `"key: reason"`.
-    """
+    """Reads the rules and mode of a rules file or of `Permissions.to_json`; raises as `Permissions.from_json`."""
     table = read_table(_RulesTable, data, "")
     refuse_nulls(data)
     if table.rule and table.rules:
