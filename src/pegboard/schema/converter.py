@@ -200,17 +200,17 @@ def foreign_writer(cls: type[Any]) -> Callable[[Any], Any] | None:
 
 
 def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
-    """The parser of a model, or the structure hook registered for a class.
-
-    Returns:
-        JSON data -> instance; any exception of the model or hook becomes a `StructureError`.
-    """
+    """What makes an instance of JSON data, by a model or a structure hook; each exception is a `StructureError`."""
     if is_pydantic(cls):
         return reporting(partial(_read_model, _pydantic_adapter(annotation)), cls.__name__)
     if is_msgspec(cls):
         return reporting(partial(_read_struct, annotation), cls.__name__)
     hook = converter().get_structure_hook(cls)
-    return reporting(lambda value: hook(value, cls), cls.__name__)
+
+    def read(value: Any) -> Any:
+        return hook(value, cls)
+
+    return reporting(read, cls.__name__)
 
 
 def reporting(read: Callable[..., Any], name: str) -> Callable[..., Any]:
