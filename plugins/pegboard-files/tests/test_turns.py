@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,7 @@ from pegboard_files import turn_diff
 from pegboard_files.root import Deadline, OpenRoot, open_root
 from pegboard_files.turn_diff import MAX_LISTED, MAX_TURN_DIFF, diff_of_turn
 from pegboard_files.turns import TurnStore, Undone
-from pegboard_files.writing import Change, FileState
+from pegboard_files.writing import Change, FileState, commit, read_state
 
 ANN = ReadonlyContext(user="ann", session="s")
 
@@ -66,6 +69,71 @@ def pause(top):
     paused = run([put("a", "a\n")], [ToolCall("by_host", {}, "1")])
     assert (paused.ended, paused.reports["host"]["changed"]) == ("pending", 1)
     return paused, lambda *answers: run(*answers, resume=paused, tool_results={"1": "x"})
+
+
+KILLED = """
+import os, signal, sys
+from attrs import evolve
+from pegboard import ReadonlyContext, ToolContext
+from pegboard_files import writing
+from pegboard_files.root import Deadline, open_root
+from pegboard_files.turns import TurnStore
+from pegboard_files.writing import Change, commit, read_state
+
+root_place, step, count = sys.argv[1:]
+call, store = ToolContext(request=ReadonlyContext(user="ann", session="s", invocation="t")), TurnStore()
+
+def change(**texts):
+    with open_root(root_place) as root:
+        changes = [Change(read_state(root, (name,)), text and text.encode()) for name, text in texts.items()]
+        commit(changes, Deadline(30), store.record(call, changes))
+
+change(a="1")
+put, done = writing._Slot.put_in_place, []
+
+def kill(slot):
+    if step == "after":
+        put(slot)
+    done.append(slot)
+    if len(done) == int(count):
+        os.kill(os.getpid(), signal.SIGKILL)
+    put(slot)
+
+writing._Slot.put_in_place = kill
+change(a="2") if count == "1" else change(a="2", b=None)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("step", "count"), [("before", 1), ("after", 1), ("before", 2)])
+def test_a_change_of_a_killed_process_is_undone_as_far_as_it_was_made(top, write, step, count):
+    """That of two files is rolled back; then only the earlier change is there."""
+    write({"a": "0", "b": "B"})
+    argv = [sys.executable, "-c", KILLED, str(top), step, str(count)]
+    assert subprocess.run(argv, check=False).returncode == -signal.SIGKILL
+    turn = TurnStore().turns(ANN)[0]
+    written = "2" if step == "after" else "1"
+    assert (top / "a").read_text() == written
+    diff = diff_of_turn(TurnStore(), turn, Deadline(5))
+    assert [each.path for each in diff.files] == ["a"]
+    assert diff.diff.splitlines()[-2] == f"+{written}"
+    assert undo() == Undone(["a"], {})
+    assert {path.name: path.read_text() for path in top.iterdir()} == {"a": "0", "b": "B"}
+
+
+def test_a_change_that_fails_is_not_recorded(top, write, monkeypatch):
+    write({"a": "a\n"})
+    call, store = ToolContext(request=evolve(ANN, invocation="t")), TurnStore()
+    with open_root(str(top)) as root:
+        changes = [Change(read_state(root, ("a",)), b"A\n")]
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "replace", lambda *_, **__: os.open(top / "missing", os.O_RDONLY))
+            with pytest.raises(ToolError, match="Nothing was changed"):
+                commit(changes, Deadline(10), store.record(call, changes))
+        assert store.turns(ANN) == []
+        commit(changes, Deadline(10), store.record(call, changes))
+    assert undo() == Undone(["a"], {})
+    assert (top / "a").read_text() == "a\n"
 
 
 def undo(context=ANN, place=0):
@@ -163,19 +231,12 @@ def test_calls_outside_of_run_turn_belong_to_the_turn_of_their_id(turn, top):
     """As those of an executor's processes, in any order with the turn's own."""
     context, store = evolve(ANN, invocation="1"), TurnStore()
     with open_root(str(top)) as root:
-        store.record(ToolContext(request=context), [Change(FileState(root, ("x",)), b"x\n")])
+        with store.record(ToolContext(request=context), [Change(FileState(root, ("x",)), b"x\n")]):
+            pass
         assert turn(put("a", "a\n"), context=context)["changed"] == 2
-        store.record(ToolContext(request=context), [Change(FileState(root, ("y",)), b"y\n")])
+        with store.record(ToolContext(request=context), [Change(FileState(root, ("y",)), b"y\n")]):
+            pass
     assert [each.files for each in store.turns(ANN)] == [3]
-
-
-def test_the_store_of_an_earlier_format_is_removed(turn):
-    folder = TurnStore().path.parent
-    folder.mkdir(parents=True)
-    for name in ("turns-3.sqlite", "turns-3.sqlite-wal"):
-        (folder / name).write_bytes(b"x")
-    turn(put("a", "1\n"))
-    assert [path.name for path in folder.iterdir()] == ["turns-4.sqlite"]
 
 
 def test_undo_makes_the_files_as_they_were(turn, write, top):
@@ -382,9 +443,12 @@ def test_turns_are_known_to_their_user_and_session_only(turn):
 def test_a_call_outside_of_a_turn_or_without_changes_is_not_recorded(top):
     with open_root(str(top)) as root:
         change = Change(FileState(root, ("a",)), b"x\n")
-        TurnStore().record(ToolContext(), [change])
-        TurnStore().record(None, [change])
-    TurnStore().record(ToolContext(request=evolve(ANN, invocation="t")), [])
+        with TurnStore().record(ToolContext(), [change]):
+            pass
+        with TurnStore().record(None, [change]):
+            pass
+    with TurnStore().record(ToolContext(request=evolve(ANN, invocation="t")), []):
+        pass
     assert TurnStore().turns(ReadonlyContext()) == []
     assert not TurnStore().path.exists()
 
@@ -412,7 +476,7 @@ def test_a_store_is_made_on_a_file_system_without_hard_links(turn, monkeypatch):
 
     monkeypatch.setattr(os, "link", refuse)
     assert turn(put("a", "1\n"))["changed"] == 1
-    assert [path.name for path in TurnStore().path.parent.iterdir()] == ["turns-4.sqlite"]
+    assert [path.name for path in TurnStore().path.parent.iterdir()] == ["turns.sqlite"]
 
 
 @pytest.mark.parametrize("limit", [{"undo_bytes": 5_000}, {"undo_files": 2}])
@@ -479,7 +543,8 @@ def test_very_long_paths_are_listed_in_part(top):
     call, store = ToolContext(request=ReadonlyContext(user="ann", session="s", invocation="t")), TurnStore()
     with open_root(str(top)) as root:
         names = [f"{number:03}{'/x' * 500}" for number in range(500)]
-        store.record(call, [Change(FileState(root, tuple(name.split("/"))), b"x\n") for name in names])
+        with store.record(call, [Change(FileState(root, tuple(name.split("/"))), b"x\n") for name in names]):
+            pass
     found = diff_of_turn(store, store.end_turn(evolve(ANN, invocation="t"), continues=False), Deadline(0))
     assert (found.changed, len(found.files)) == (500, MAX_TURN_DIFF // len(names[0]))
 
@@ -557,7 +622,9 @@ def test_a_turn_of_ten_thousand_files(top):
     """One record for all: a call costs as much as in a small turn."""
     call, store = ToolContext(request=ReadonlyContext(user="ann", session="s", invocation="t")), TurnStore()
     with open_root(str(top)) as root:
-        store.record(call, [Change(FileState(root, (f"{number}.txt",)), b"x\n") for number in range(10_000)])
+        changes = [Change(FileState(root, (f"{number}.txt",)), b"x\n") for number in range(10_000)]
+    with store.record(call, changes):
+        pass
     turn = store.end_turn(evolve(ANN, invocation="t"), continues=False)
     found = diff_of_turn(store, turn, Deadline(0))
     assert (turn.files, found.changed, len(found.files)) == (10_000, 10_000, MAX_LISTED)

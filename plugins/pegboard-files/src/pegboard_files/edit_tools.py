@@ -260,14 +260,14 @@ class EditTools:
         with open_roots(self.settings.roots, call.work_dir, call) as roots:
             deadline = Deadline.of(self.settings.time_limit, call)
             planned = self._plan(arguments, roots, session_of(call), deadline, read_first=self.settings.read_first)
-            stamps = commit(planned.changes, deadline)
+            stamps = commit(planned.changes, deadline, self.turns.record(call, planned.changes))
             for change, stamp in zip(planned.changes, stamps, strict=True):  # a session knows what it wrote
                 self.seen.note(session_of(call), change.before.place, stamp)
-            self.turns.record(call, planned.changes)
             checked = self.checks.run(planned.changes, stamps, call)
             for change, stamp in ((file.change, file.stamp) for file in checked if file.change and file.shown):
                 self.seen.note(session_of(call), change.before.place, stamp)
-            self.turns.record(call, [file.change for file in checked if file.change])
+            with self.turns.record(call, [file.change for file in checked if file.change]):
+                pass  # the programs have made them
         diff = planned.diff
         cut = diff if len(diff) <= MAX_DIFF else f"{diff[:MAX_DIFF]}\n[cut: {len(diff) - MAX_DIFF:,} more characters]\n"
         metadata = {"diff": cut, **planned.counts, **as_metadata(checked)}

@@ -12,13 +12,13 @@ import secrets
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import astuple, define, evolve, field, frozen
 
 from pegboard import ReadonlyContext, ToolContext, ToolError
 from pegboard.errors import log_failure
@@ -27,7 +27,7 @@ from pegboard.json import list_text
 from pegboard.text import printable
 from pegboard_files.root import Deadline, OpenRoot, Parts, open_root
 from pegboard_files.tools import Settings
-from pegboard_files.writing import Change, commit, link_or_rename, read_state
+from pegboard_files.writing import Change, FileState, commit, hold_folder, link_or_rename, read_state, recover
 
 _DAY: Final = 86_400.0
 _NAMES_ONLY: Final = 200
@@ -53,6 +53,10 @@ _TABLES: Final = (
         is_link INTEGER DEFAULT 0, mode INTEGER, kept INTEGER DEFAULT 1, disturbed INTEGER DEFAULT 0,
         old_digest TEXT, new_digest TEXT, size INTEGER DEFAULT 0, old BLOB, new BLOB,
         PRIMARY KEY (turn, place, is_folder))""",
+    """CREATE TABLE intents (
+        turn INTEGER REFERENCES turns ON DELETE CASCADE, folders TEXT, place TEXT, root TEXT, is_folder INTEGER,
+        name TEXT, is_link INTEGER, mode INTEGER, kept INTEGER, disturbed INTEGER, old_digest TEXT, new_digest TEXT,
+        old BLOB, new BLOB, PRIMARY KEY (turn, place))""",
 )
 _COLUMNS: Final = "place, root, is_folder, name, is_link, mode, kept, disturbed, old_digest, new_digest, old, new"
 _IS_CHANGED: Final = "old_digest IS NOT new_digest"
@@ -61,8 +65,7 @@ _HAS_CHANGED: Final = f"EXISTS (SELECT 1 FROM changes WHERE turn = id AND {_IS_C
 _OF_TURN: Final = "pegboard_files.turn"
 """Key in the values of a turn of what tells it from others of the same id: a host may count from 1 in each process."""
 
-_NAME: Final = "turns-4.sqlite"
-_OLD_NAMES: Final = tuple(f"turns-3.sqlite{end}" for end in ("", "-wal", "-shm"))
+_NAME: Final = "turns.sqlite"
 
 
 @frozen
@@ -168,30 +171,72 @@ class TurnStore:
         """The store with the limits of the settings."""
         return cls(settings.undo_bytes, settings.undo_files, settings.undo_days)
 
-    def record(self, call: ToolContext | None, changes: Sequence[Change]) -> None:
-        """Records changes that a call has just made; a call outside of a turn isn't recorded.
+    @contextmanager
+    def record(self, call: ToolContext | None, changes: Sequence[Change]) -> Generator[None]:
+        """Records the changes that a call makes in the body of the `with`; a call outside of a turn isn't recorded.
 
-        The changes of an agent belong to the turn at the top.
+        They are intents before the body, so that none that was made is lost if the process dies. The changes of an
+        agent belong to the turn at the top.
 
         A failure is logged: what is done is done, only it can't be undone.
 
         Args:
             call: The call.
-            changes: Each with the file as it was, and its new bytes.
+            changes: Each with the file as it is before, and its new bytes.
         """
+        turn = self._intend(call, changes)
+        yield
+        if turn is not None:
+            with _log_failures(), self._work() as connection:
+                for change in changes:
+                    self._settle(connection, turn, json.dumps(change.before.place), _digest(change.data))
+                self._forget(connection, turn)
+
+    def _intend(self, call: ToolContext | None, changes: Sequence[Change]) -> int | None:
+        """Records what a call is about to do; gives the turn, or `None` if there is nothing to record, or it failed."""
         top = call and (call.root or call.request)
         if not changes or top is None or top.invocation is None:
-            return
+            return None
         key = owner_of(top), top.invocation
-        try:
-            with self._work() as connection:
-                turn = _begin_turn(connection, top)
-                for change in changes:
-                    self._record(connection, turn, change, is_first=key not in self._missed)
-                self._forget(connection, turn)
-        except (sqlite3.Error, OSError, ValueError) as error:  # the last: a host's id that isn't Unicode
-            self._missed.append(key)
-            log_failure("recording a change of files for its undo", error)
+        with _log_failures(lambda: self._missed.append(key)), self._work() as connection:
+            turn, now = _begin_turn(connection, top), time.time()
+            for change in changes:
+                intent = _intent_of(change, disturbed=key in self._missed)
+                self._settle(connection, turn, intent.place, intent.old_digest)
+                folders = json.dumps([(json.dumps(folder.place), folder.name) for folder in change.before.missing])
+                insert = f"INSERT INTO intents (turn, folders, {_COLUMNS}) VALUES ({', '.join('?' * 14)})"  # noqa: S608
+                connection.execute(insert, (turn, folders, *astuple(intent)))
+            expires = now + self.days * _DAY
+            connection.execute("UPDATE turns SET time = ?, expires = ? WHERE id = ?", (now, expires, turn))
+            return turn
+        return None
+
+    def _settle(self, connection: sqlite3.Connection, turn: int, place: str, found: str | None) -> None:
+        """Makes an intent a change if the file has its new content, and forgets it."""
+        where = "FROM intents WHERE turn = ? AND place = ?"
+        row = connection.execute(f"SELECT folders, {_COLUMNS} {where}", (turn, place)).fetchone()
+        if row is not None and connection.execute(f"DELETE {where}", (turn, place)).rowcount:
+            folders, intent = json.loads(row[0]), FileChange(*row[1:])
+            if intent.new_digest == found:
+                self._record(connection, turn, intent, folders)
+
+    def _settle_rest(self) -> None:
+        """Settles the intents of calls that failed or were killed; those of running ones have their folder locked.
+
+        Raises:
+            ToolError: The store can't be read.
+        """
+        if intents := list(self._read("SELECT turn, place, root FROM intents")):
+            recover()
+        for turn, place, root_place in intents:
+            with (
+                suppress(ToolError, OSError),
+                _open_place(place, root_place) as (root, parts),
+                hold_folder(root, parts),
+                _log_failures(),
+                self._work() as connection,
+            ):
+                self._settle(connection, turn, place, _digest_of(read_state(root, parts, follow=False)))
 
     def turns(self, context: ReadonlyContext | ToolContext) -> list[TurnOfSession]:
         """The turns of a session that have changed files, net, the newest first.
@@ -203,8 +248,8 @@ class TurnStore:
             "SELECT id, invocation, time, files FROM turns WHERE owner = ? AND expires > ? AND "  # noqa: S608
             f"{_HAS_CHANGED} ORDER BY id DESC"
         )
-        rows = self._read(query, owner_of(context), time.time())
-        return [TurnOfSession(*row) for row in rows]
+        self._settle_rest()
+        return [TurnOfSession(*row) for row in self._read(query, owner_of(context), time.time())]
 
     def end_turn(self, context: ReadonlyContext, *, continues: bool) -> TurnOfSession | None:
         """The turn of this context, which has ended or waits; or `None` if it has changed no file, net.
@@ -219,6 +264,7 @@ class TurnStore:
         """
         if not self.path.exists():
             return None
+        self._settle_rest()
         try:
             with self._work() as connection:
                 if (found := _find_turn(connection, context)) is None:
@@ -282,34 +328,32 @@ class TurnStore:
             log_failure("forgetting a turn that was undone", error)
         return Undone(sorted(restored), refused)
 
-    def _record(self, connection: sqlite3.Connection, turn: int, change: Change, *, is_first: bool) -> None:
-        """Records a change; `is_first` is whether one of a new file is the first of the turn for sure."""
-        before, new = change.before, change.data
-        old_digest, new_digest = _digest(before.data, is_link=before.is_link), _digest(new)
-        place, root = json.dumps(before.place), json.dumps(before.root.places[0])
+    def _record(
+        self, connection: sqlite3.Connection, turn: int, change: FileChange, folders: Sequence[tuple[str, str]]
+    ) -> None:
+        """Records a change that was made, and the folders that it has made: the place and name of each."""
+        place, old, new = change.place, change.old, change.new
         query = "SELECT kept, new_digest, coalesce(length(old), 0), size FROM changes "
         row = connection.execute(f"{query}WHERE turn = ? AND place = ? AND NOT is_folder", (turn, place)).fetchone()
-        kept, last_digest, old_size, known = row or (True, old_digest, len(before.data or b""), 0)
-        disturbed = last_digest != old_digest if row else not is_first
+        kept, last_digest, old_size, known = row or (True, change.old_digest, len(old or b""), 0)
+        disturbed = last_digest != change.old_digest if row else change.disturbed
         size = old_size + len(new or b"") + _NAMES_ONLY
         used, files = connection.execute("SELECT bytes, files FROM turns WHERE id = ?", (turn,)).fetchone()
         kept = bool(kept) and used - known + size <= self.most_bytes and files + (row is None) <= self.most_files
-        size, mode = size if kept else _NAMES_ONLY, before.mode if new is None else None
-        folders = [(turn, json.dumps(each.place), root, each.name) for each in before.missing]
+        size = size if kept else _NAMES_ONLY
         insert = "INSERT OR IGNORE INTO changes (turn, place, root, is_folder, name) VALUES (?, ?, ?, 1, ?)"
-        connection.executemany(insert, folders)
-        old, new = (before.data, new) if kept else (None, None)
-        values = turn, size, place, root, False, before.name, before.is_link, mode, kept, disturbed
+        connection.executemany(insert, [(turn, folder, change.root, name) for folder, name in folders])
+        contents = {} if kept else {"old": None, "new": None}
+        row_now = evolve(change, kept=kept, disturbed=disturbed, **contents)
         connection.execute(
             f"INSERT INTO changes (turn, size, {_COLUMNS}) VALUES ({', '.join('?' * 14)}) "  # noqa: S608
             "ON CONFLICT (turn, place, is_folder) DO UPDATE SET size = excluded.size, kept = excluded.kept, "
             "mode = coalesce(mode, excluded.mode), disturbed = disturbed OR excluded.disturbed, "
             "new_digest = excluded.new_digest, old = CASE WHEN excluded.kept THEN old END, new = excluded.new",
-            (*values, old_digest, new_digest, old, new),
+            (turn, size, *astuple(row_now)),
         )
         connection.execute(
-            "UPDATE turns SET bytes = bytes + ?, files = files + ?, time = ?, expires = ? WHERE id = ?",
-            (size - known, row is None, now := time.time(), now + self.days * _DAY, turn),
+            "UPDATE turns SET bytes = bytes + ?, files = files + ? WHERE id = ?", (size - known, row is None, turn)
         )
 
     def _forget(self, connection: sqlite3.Connection, turn: int) -> None:
@@ -360,8 +404,6 @@ class TurnStore:
                     connection.execute(statement)
             with suppress(FileExistsError):
                 link_or_rename(str(draft), str(self.path))
-            for name in _OLD_NAMES:  # what can't be undone any more isn't kept
-                self.path.with_name(name).unlink(missing_ok=True)
         finally:
             draft.unlink(missing_ok=True)
 
@@ -400,6 +442,28 @@ def _digest(data: bytes | None, *, is_link: bool = False) -> str | None:
     return None if data is None else hashlib.sha256(b"link:" * is_link + data).hexdigest()
 
 
+def _digest_of(state: FileState) -> str | None:
+    return _digest(state.data, is_link=state.is_link)
+
+
+def _intent_of(change: Change, *, disturbed: bool) -> FileChange:
+    before, new = change.before, change.data
+    mode = before.mode if new is None else None
+    places = json.dumps(before.place), json.dumps(before.root.places[0]), False, before.name
+    digests = _digest_of(before), _digest(new)
+    return FileChange(*places, before.is_link, mode, True, disturbed, *digests, before.data, new)  # noqa: FBT003
+
+
+@contextmanager
+def _log_failures(then: Callable[[], None] = lambda: None) -> Generator[None]:
+    """Logs a failure to record changes, and calls a function then."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, ValueError) as error:  # the last: a host's id that isn't Unicode
+        then()
+        log_failure("recording a change of files for its undo", error)
+
+
 def _unusable(error: Exception) -> ToolError:
     return ToolError(f"The changes of earlier turns can't be read: {error}.")
 
@@ -410,9 +474,9 @@ def _restore(change: FileChange) -> None:
     Raises:
         ToolError: It was changed by another program, or its old content wasn't kept, or can't be written.
     """
-    with _open_place(change) as (root, parts):
+    with _open_place(change.place, change.root) as (root, parts):
         state = read_state(root, parts, follow=False)
-        found = _digest(state.data, is_link=state.is_link)
+        found = _digest_of(state)
         if found != change.old_digest:
             _check_unchanged(change, found)
             commit([Change(state, change.old, mode=change.mode, is_link=change.is_link)], Deadline(_FILE_SECONDS))
@@ -420,16 +484,16 @@ def _restore(change: FileChange) -> None:
 
 def _remove_folder(change: FileChange) -> None:
     """Removes a folder, if it is there and empty."""
-    with suppress(OSError, ToolError), _open_place(change) as (root, parts):
+    with suppress(OSError, ToolError), _open_place(change.place, change.root) as (root, parts):
         os.rmdir(parts[-1], dir_fd=root.directory(parts[:-1]))
 
 
 @contextmanager
-def _open_place(change: FileChange) -> Generator[tuple[OpenRoot, Parts]]:
+def _open_place(place: str, root_place: str) -> Generator[tuple[OpenRoot, Parts]]:
     """The root of a change, open, and the parts of its path below it; raises `ToolError` if it can't be opened."""
-    top = json.loads(change.root)
+    top = json.loads(root_place)
     with open_root(top) as root:
-        yield root, tuple(json.loads(change.place).removeprefix(top).strip("/").split("/"))
+        yield root, tuple(json.loads(place).removeprefix(top).strip("/").split("/"))
 
 
 def _check_unchanged(change: FileChange, found: str | None) -> None:

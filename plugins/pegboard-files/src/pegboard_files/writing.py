@@ -20,7 +20,7 @@ import secrets
 import stat
 import time
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -314,12 +314,15 @@ def link_or_rename(source: str, target: str, folder: int | None = None) -> None:
         os.unlink(source, dir_fd=folder)
 
 
-def commit(changes: Sequence[Change], deadline: Deadline) -> list[Stamp | None]:
+def commit(
+    changes: Sequence[Change], deadline: Deadline, record: AbstractContextManager[None] | None = None
+) -> list[Stamp | None]:
     """Commits changes of files: all of them, or none. Gives the stamp of each file as it was written.
 
     Args:
         changes: At most one for a file.
         deadline: When to give up; nothing is changed after it.
+        record: Entered before the first file is changed, left after the last one, while the directories are locked.
 
     Raises:
         ToolError: One of them failed, and so none was made.
@@ -338,6 +341,7 @@ def commit(changes: Sequence[Change], deadline: Deadline) -> list[Stamp | None]:
                         step(slot)
                 note = _write_journal(slots) if len(slots) > 1 else None
                 deadline.check("Preparing the change")
+                stack.enter_context(record or nullcontext())
                 for slot in slots:
                     slot.put_in_place()
                 note = note and note.rename(note.with_suffix(_DONE))
@@ -468,6 +472,19 @@ def _lock(folders: Iterable[int], deadline: Deadline, stack: ExitStack) -> None:
         while not _try_lock(lock):
             deadline.check("Waiting for another program that is writing")
             time.sleep(0.01)
+
+
+@contextmanager
+def hold_folder(root: OpenRoot, parts: Parts) -> Generator[None]:
+    """Locks the directory of a file, if there is one, against other writers.
+
+    Raises:
+        ToolError: A writer has locked it.
+    """
+    with ExitStack() as stack:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            _lock([root.directory(parts[:-1])], Deadline(0), stack)
+        yield
 
 
 def _try_lock(fd: int) -> bool:
