@@ -8,7 +8,7 @@ import time
 import attrs
 import pytest
 
-from pegboard import ModelRequest, NamedTool, Once, ToolCall, ToolRegistry, Turn, TurnLimits, run_turn
+from pegboard import ModelRequest, NamedTool, Once, ToolCall, ToolRegistry, Turn, TurnLimits, nonblocking, run_turn
 from pegboard.approval import ask_later
 from pegboard.errors import CallbackError, ModelError
 from pegboard.events import AnswerDelta, Answered
@@ -118,6 +118,25 @@ class TestOutput:
         assert (outcome.ended, outcome.output.name) == ("limit", "Oslo")
         assert model.requests[1].tool_choice == ("none" if formats else NamedTool("final_result"))
         assert everything_is_answered(outcome)
+
+    @pytest.mark.parametrize("formats", [False, True])
+    def test_on_stop_sees_the_output_and_may_ask_for_another(self, registry, turn, formats):
+        seen, more = [], iter(["Add first.", None])
+        registry.add_callback("on_stop", nonblocking(lambda outcome: seen.append(outcome.output) or next(more)))
+        first, last = (
+            ['{"result": {"name": "Oslo"}}', '{"result": {"name": "Rome"}}']
+            if formats
+            else [ToolCall("final_result", {"result": {"name": name}}) for name in ("Oslo", "Rome")]
+        )
+        outcome, _ = turn([first, [ADD], last], formats=formats, output_type=City)
+        assert (outcome.ended, outcome.output, outcome.rounds) == ("answered", City("Rome"), 3)
+        assert seen == [City("Oslo"), City("Rome")]
+
+    def test_the_output_of_the_last_round_is_not_continued(self, registry, turn):
+        registry.add_callback("on_stop", nonblocking(lambda: "Again."))
+        limits = TurnLimits(rounds=1, final_answer=True)
+        outcome, _ = turn([[ADD], self.OSLO], limits=limits, output_type=City)
+        assert (outcome.ended, outcome.output.name) == ("limit", "Oslo")
 
     def test_a_resumed_turn_has_an_output_too(self, resume, turn):
         outcome, _ = turn([DELETE], approver=ask_later, output_type=City)

@@ -238,6 +238,15 @@ async def test_a_turn_whose_output_has_a_type_is_cut_off():
         assert (outcome.ended, outcome.output) == (ended, output)
 
 
+async def test_an_output_of_a_type_ends_no_turn_that_lacks_a_required_call():
+    """However the model gives it: by a call here."""
+    registry, _ = make_registry(Required("test"))
+    outputs = [ToolCall("final_result", {"result": number}) for number in (1, 2)]
+    with ScriptedModel([outputs[0], ToolCall("test", {}), outputs[1]]) as model:
+        outcome = await run_turn(model, "Test.", registry, TURN, output_type=int)
+    assert (outcome.ended, outcome.output, outcome.rounds) == ("answered", 2, 3)
+
+
 async def test_an_agent_belongs_to_the_turn_of_its_caller():
     """Its calls count there, and its own end isn't the end of the turn."""
     registry, guard = make_registry(Required("test", when="edit"), EndsTurn("submit"))

@@ -475,6 +475,18 @@ async def test_what_is_judged_at_the_end_begins_with_what_the_user_asked_for(mes
     assert all(map(json.loads, judged.split("\n")))
 
 
+async def test_an_answer_of_a_type_is_judged_too():
+    """Also one that is a call, whose arguments are otherwise left out."""
+    registry, judge = make_registry(verdict(allowed=False), end="x")
+    script = [ToolCall("shell", {"command": "ls"}), *(ToolCall("final_result", {"result": each}) for each in (1, 2))]
+    with ScriptedModel(script) as model:
+        outcome = await run_turn(model, "Count.", registry, TURN, output_type=int)
+    assert outcome.output == 2
+    lines = [json.loads(line) for line in judge.requests[0].messages[0].text.split("\n")]
+    assert {"call": "shell"} in lines
+    assert {"answer": {"result": 1}} in lines
+
+
 async def test_what_is_judged_at_the_end_is_bounded_whatever_its_characters():
     """Each of these is twelve in JSON."""
     registry, judge = make_registry(verdict(allowed=True), end="x")

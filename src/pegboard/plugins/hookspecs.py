@@ -462,11 +462,11 @@ def pegboard_after_turn(
 def pegboard_on_stop(
     context: ReadonlyContext, outcome: TurnOutcome
 ) -> Message | str | Sequence[Message | str] | Awaitable[Any] | None:
-    """Called when the model has answered and calls nothing more, so that the turn is about to end. Since 0.1.
+    """Called when the model has answered, by a text or by its output, so that the turn is about to end. Since 0.1.
 
     Args:
         context: The user and session of the turn.
-        outcome: The outcome if it ended now.
+        outcome: The outcome if it ended now, with the output, if it has one.
 
     Returns:
         `None` to let it end, or messages that continue it; a text is the user's. A turn can be continued only a

@@ -328,7 +328,7 @@ class Turn:
 
     async def _end_by_answer(self, response: ModelResponse) -> None:
         """Ends the turn by an answer without calls, unless the provider paused, or there is more to say."""
-        progress, inbox = self._progress, self._inbox
+        progress = self._progress
         if response.finish_reason == "pause":
             return None
         if response.interrupted:
@@ -337,13 +337,24 @@ class Turn:
             return progress.end("cut_off", f"the answer ended by {response.finish_reason}")
         if self._output is not None and (wrong := await self._output.read(response.text)):
             self._output.count_miss(self.model)
-            inbox.put(wrong, "output_type")
-        elif not await self._ask_host("steering", inbox.listen) and progress.continued < self._limits.continuations:
+            return self._inbox.put(wrong, "output_type")
+        return await self._end_or_continue()
+
+    async def _end_or_continue(self) -> None:
+        """Ends the turn with its answer, unless the user or an `on_stop` callback has more to say."""
+        progress, inbox, output = self._progress, self._inbox, self._output
+        if progress.ended is not None:
+            return
+        if not await self._ask_host("steering", inbox.listen) and progress.continued < self._limits.continuations:
+            value = output.value if output is not None else None
             chain = await self.registry.chain("on_stop", str, Message, list, tuple)
-            more = await chain.first_answer(self.context, progress.outcome("answered"))
+            more = await chain.first_answer(self.context, progress.outcome("answered", output=value))
             inbox.put(more, "on_stop")
             progress.continued += more is not None
-        return None if inbox.messages else progress.end("answered")
+        if not inbox.messages:
+            progress.end("answered")
+        elif output is not None:
+            output.given.clear()
 
     async def _make_batch(self, calls: Iterable[ToolCall], request: ModelRequest, id_: str | None) -> Batch:
         context = attrs.evolve(self._make_context(), message=id_ or f"message_{uuid4().hex}")
@@ -379,7 +390,7 @@ class Turn:
             return progress.end("interrupted", self._interrupted)
         if output is not None:
             if output.given:
-                return progress.end("answered")
+                return await self._end_or_continue()
             if any(call.name == output.tool.name for call in outcome.calls):
                 output.count_miss(self.model)  # the call's result describes the fault
         if any(call.error is not None and call.error.kind == "limit" for call in outcome.calls):
@@ -430,7 +441,7 @@ class Turn:
         await self._early.drop()  # in case it was cancelled once more
         if (skipped := progress.close()) is not None:
             self._events.emit_messages(skipped)
-        value = output.given[-1] if output is not None and output.given else None
+        value = output.value if output is not None else None
         ended, detail = progress.ended or ("failed", None)
         facts = {"invocation": self.context.invocation, "error": progress.error, "output": value}
         self.outcome = progress.outcome(ended, detail, **facts)

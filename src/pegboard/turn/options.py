@@ -203,6 +203,11 @@ class TurnOutput:
             final_result.__annotations__["result"] = self.kind
             self.tool = Tool.from_function(final_result, flatten=False, read_only=True, idempotent=True)
 
+    @property
+    def value(self) -> Any:
+        """The value that was given last; `None` if there is none."""
+        return self.given[-1] if self.given else None
+
     def add_to(self, request: ModelRequest, model: Model, *, is_last: bool) -> ModelRequest:
         """The request with a response format or the tool for the output; in the last round the tool must be called."""
         formats = getattr(model, "formats", None)

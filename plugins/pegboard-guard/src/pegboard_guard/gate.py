@@ -10,7 +10,7 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -256,7 +256,7 @@ class ModelGate:
             return None
         try:
             task = _line({"user": self._find_task(context)})[: _MOST_JUDGED // 2]
-            course = _latest("\n".join(_transcript(outcome.messages[outcome.began :])), _MOST_JUDGED - len(task) - 1)
+            course = _latest("\n".join(_transcript(outcome)), _MOST_JUDGED - len(task) - 1)
             verdict = await self._judge.ask(f"{_AT_END}\n{self.end}", f"{task}\n{course}")
         except Exception as error:  # noqa: BLE001  whatever it is: the turn ends
             log_failure("judging the end of a turn", error)
@@ -298,10 +298,8 @@ class ModelGate:
 
 def _last_words(messages: Sequence[Any]) -> str:
     """The user's latest text, cut."""
-    texts = (
-        each.text for each in reversed(messages) if isinstance(each, Message) and each.role == "user" and each.text
-    )
-    return next(texts, "")[: _MOST_JUDGED // 4]
+    users = (each for each in reversed(messages) if isinstance(each, Message) and each.role == "user")
+    return next((each.text for each in users if each.text), "")[: _MOST_JUDGED // 4]
 
 
 def _line(facts: Mapping[str, Any]) -> str:
@@ -317,13 +315,14 @@ def _latest(lines: str, most: int) -> str:
     return end.partition("\n")[2] or end
 
 
-def _transcript(messages: Iterable[Message]) -> Iterable[str]:
-    """A conversation in lines of JSON: texts, names of calls, and whether they succeeded."""
-    for message in messages:
+def _transcript(outcome: TurnOutcome) -> Iterator[str]:
+    """A turn in lines of JSON: texts, names of calls, whether they succeeded, and an answer that is a call."""
+    for message in outcome.messages[outcome.began :]:
         for part in message.parts:
             if isinstance(part, TextPart):
                 yield _line({message.role: part.text})
             elif isinstance(part, CallPart):
-                yield _line({"call": part.call.name})
+                is_answer = outcome.output is not None and part.call.name == "final_result"
+                yield _line({"answer": part.call.arguments} if is_answer else {"call": part.call.name})
             elif isinstance(part, ResultPart):
                 yield _line({"result of": part.name, "failed": part.result.is_error})
