@@ -29,7 +29,7 @@ from pegboard import (
 )
 from pegboard.messages import TextPart
 from pegboard.testing import ScriptedModel
-from pegboard_guard import Guard, ModelGate
+from pegboard_guard import Counters, Guard, ModelGate
 
 TURN = ReadonlyContext(session="s", invocation="i1")
 
@@ -91,6 +91,7 @@ def test_a_call_is_denied_with_the_models_reason():
         [[verdict(allowed=False), verdict(allowed=True)]],
         [[verdict(allowed=True), verdict(allowed=False)]],
         [[verdict(allowed=True), ToolCall("unknown", {}, "w")]],
+        [["I am not sure.", verdict(allowed=True)]],
         [ToolCall("final_result", '{"result": {"allowed": false, "allowed": true}}', "v")] * 2,
         [ToolCall("final_result", {"result": {"allowed": "true"}}, "v")] * 2,
     ],
@@ -103,6 +104,7 @@ def test_a_call_is_denied_with_the_models_reason():
         "no and yes",
         "yes and no",
         "more",
+        "text beside",
         "twice",
         "text yes",
     ],
@@ -248,6 +250,45 @@ def test_a_model_that_takes_too_long_denies_the_call_and_lets_the_turn_end(act, 
     assert (outcome.ended, outcome.text) == ("answered", "Done.")
     assert "it could not be checked" in outcome.messages[-2].parts[0].result.text
     assert caplog.text.count(f"gave no verdict within {limit} s") == 2
+
+
+def test_counters_and_a_model_that_both_hang_let_the_turn_end(caplog):
+    """Each has its own part of the time of one callback."""
+
+    class Hanging:
+        async def update(self, keys, change):
+            await asyncio.Event().wait()
+
+    async def run():
+        order = {"required": [{"tools": "shell"}], "ends_turn": [{"tools": "shell"}]}
+        registry = ToolRegistry(limits=Limits(callback_timeout=30))
+        guard = Guard({"order": order})
+        guard.gate = ModelGate(Judging(), end="x", seconds=600)
+        register_plugin(registry, guard, "guard")
+        registry.provide(Counters, Hanging())
+        with ScriptedModel(["Done."]) as model:
+            return await run_turn(model, "Go.", registry, TURN)
+
+    outcome = run_without_waiting(run())
+    assert (outcome.ended, outcome.text) == ("answered", "Done.")
+    assert caplog.text.count("the counters gave no answer within 4.5 s") == 2
+    assert "gave no verdict within 24 s" in caplog.text
+
+
+def test_counters_that_hang_lose_no_result(caplog):
+    class Hanging:
+        calls = 0
+
+        async def update(self, keys, change):
+            self.calls += 1
+            if self.calls > 1:
+                await asyncio.Event().wait()
+            change(0.0, {})
+
+    registry = register_gate(Guard({"limits": [{"calls": 5}], "doom_loop": 0}))
+    registry.provide(Counters, Hanging())
+    assert run_without_waiting(registry.call("shell", {"command": "ls"}, TURN)).text == "ran ls"
+    assert "counting a call failed" in caplog.text
 
 
 @pytest.mark.parametrize("by_name", [True, False])

@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pegboard.lazy import lazy_names
-from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.counters import Counters
 from pegboard_guard.doom_loop import DoomLoop
 from pegboard_guard.guard import Guard
 from pegboard_guard.limits import CallLimits, Limit
 from pegboard_guard.log import CallLog
 from pegboard_guard.order import OrderRules
-from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required
+from pegboard_guard.ordering import (
+    ComesAfter,
+    ComesBefore,
+    Cooldown,
+    Distinct,
+    EndsTurn,
+    Exclusive,
+    NotAfter,
+    Required,
+)
 from pegboard_guard.telling import TellRules
 
 if TYPE_CHECKING:

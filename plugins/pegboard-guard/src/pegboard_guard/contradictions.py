@@ -13,8 +13,7 @@ from typing import Final, NoReturn
 
 from attrs import field, frozen
 
-from pegboard_guard.closing import Distinct, NotAfter
-from pegboard_guard.ordering import ComesAfter, Exclusive, Required
+from pegboard_guard.ordering import ComesAfter, Distinct, Exclusive, NotAfter, Required
 from pegboard_guard.rules import Names, Rule, join_words
 
 _ANY: Final = "\x00"  # in no tool's name

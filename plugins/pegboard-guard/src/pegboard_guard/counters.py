@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from pegboard import ToolContext
 from pegboard.errors import PluginError
-from pegboard.json import digest_of
 
 
 class Counters(Protocol):
@@ -37,8 +36,3 @@ def is_provided(context: ToolContext, kind: Any) -> bool:
         return context.provides(kind)
     except PluginError:
         return False
-
-
-def key_of(*facts: Any) -> str:
-    """The key for some JSON data."""
-    return digest_of(facts)

@@ -45,9 +45,8 @@ class _Repeats(Rule):
         state.call = identity
         return state.times
 
-    def end(self, call: Call, state: _Row, token: int, end: End) -> None:
+    def end(self, call: Call, state: _Row, _token: int, _end: End) -> None:
         """Uncounts a call that waits for an answer: it is counted again when it is resumed."""
-        del token, end
         state.times -= state.call == call.identity
 
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import field, frozen
 from attrs.converters import optional
 
-from pegboard import ModelRequest, ModelResponse, ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
+from pegboard import ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
 from pegboard.errors import did_you_mean, suggest
-from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.doom_loop import ACTIONS, Action, DoomLoop
 from pegboard_guard.limits import CallLimits, Limit
 from pegboard_guard.log import CallLog
-from pegboard_guard.order import OrderRule, OrderRules
-from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required
+from pegboard_guard.order import OrderRules
+from pegboard_guard.ordering import KINDS
 from pegboard_guard.rules import Names, wrap_call
 from pegboard_guard.settings import check_table, flag, kind_of, one_of, read_table, read_tables
 from pegboard_guard.telling import TellRules
@@ -33,22 +32,10 @@ def _check_doom_loop(_settings: object, _attribute: object, value: object) -> No
         raise ValueError(f"doom_loop must be 0 (off) or a whole number from 2 on, got {kind_of(value)}")
 
 
-_KINDS: Final[Mapping[str, type[OrderRule]]] = {
-    "after": ComesAfter,
-    "before": ComesBefore,
-    "exclusive": Exclusive,
-    "cooldown": Cooldown,
-    "required": Required,
-    "not_after": NotAfter,
-    "distinct": Distinct,
-    "ends_turn": EndsTurn,
-}
-
-
 def _read_order(table: Any) -> OrderRules:
     """The guard of `[plugins.guard.order]`: lists of tables, one for each kind of rule."""
-    tables = check_table(table, _KINDS, "order")
-    kinds = [(name, kind) for name, kind in _KINDS.items() if name in tables]
+    tables = check_table(table, KINDS, "order")
+    kinds = [(name, kind) for name, kind in KINDS.items() if name in tables]
     rules = [rule for name, kind in kinds for rule in read_tables(kind, tables[name], f"order.{name}")]
     try:
         return OrderRules(*rules)
@@ -137,6 +124,12 @@ class Guard:
         self._rules = tuple(each for each in (self.order, self.limits) if each is not None)
         self.rules = [rule for each in (*self._rules, self.gate) if each is not None for rule in each.rules]
         self.tell = TellRules(self.rules) if self.rules and read.tell_rules else None
+        self.pegboard_on_tool_error = self.log.pegboard_on_tool_error
+        if self.order is not None:
+            self.pegboard_before_model = self.order.pegboard_before_model
+        if self.gate is not None:
+            self.pegboard_before_turn = self.gate.pegboard_before_turn
+            self.pegboard_resume_turn = self.gate.pegboard_resume_turn
         if self._rules:
             self.pegboard_wrap_call = wrap_call
         self._begins_late = not self._rules and self.journal is None
@@ -176,11 +169,6 @@ class Guard:
         return None
 
     @hookimpl(tryfirst=True)
-    async def pegboard_on_tool_error(self, context: ToolContext, error: BaseException) -> None:
-        """Passes the error on to the log."""
-        await self.log.pegboard_on_tool_error(context, error)
-
-    @hookimpl(tryfirst=True)
     async def pegboard_after_tool(
         self, context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], result: ToolResult
     ) -> None:
@@ -193,29 +181,12 @@ class Guard:
         if self.journal is not None:
             await self.journal.pegboard_after_tool(context, arguments, result)
 
-    @hookimpl(tryfirst=True)
-    async def pegboard_before_turn(self, context: ReadonlyContext, request: ModelRequest) -> None:
-        """Shows the gate what the user asks for."""
-        if self.gate is not None:
-            await self.gate.pegboard_before_turn(context, request)
-
-    @hookimpl(tryfirst=True)
-    async def pegboard_resume_turn(self, context: ReadonlyContext, outcome: TurnOutcome) -> None:
-        """Shows the gate what the user has asked for."""
-        if self.gate is not None:
-            await self.gate.pegboard_resume_turn(context, outcome)
-
-    @hookimpl
-    async def pegboard_before_model(self, context: ReadonlyContext, request: ModelRequest) -> ModelResponse | None:
-        """Ends a turn after a call that ends it, in place of the next request."""
-        return None if self.order is None else await self.order.pegboard_before_model(context, request)
-
     @hookimpl
     async def pegboard_on_stop(self, context: ReadonlyContext, outcome: TurnOutcome) -> str | None:
         """Continues a turn that lacks a required call, or that a model finds incomplete; `None` lets it end."""
         if self.order is not None:
-            reminder = await self.order.pegboard_on_stop(context)
-            if reminder is not None or await self.order.find_end(context) is not None:
+            ended_by, reminder = await self.order.read_end(context)
+            if ended_by is not None or reminder is not None:
                 return reminder
         return None if self.gate is None else await self.gate.pegboard_on_stop(context, outcome)
 

@@ -45,6 +45,8 @@ class Limit(Rule):
     """
 
     State = _Tally
+    SENTENCE = "Make at most {0.text}."
+    TITLE = "the limit of {0.calls} calls of {0.names}"
 
     calls: int = field(validator=whole(1, MOST_CALLS))
     tools: tuple[str, ...] = field(default=("*",), converter=as_texts, validator=texts())
@@ -62,16 +64,6 @@ class Limit(Rule):
         """The limit, of tools that are named so; `""` for all."""
         allowed = f"{self.calls} call{'' if self.calls == 1 else 's'}{f' of {named}' if named else ''}"
         return f"{allowed}{_WHERE[self.per]}{'' if self.seconds is None else f' within {self.seconds:g} s'}"
-
-    @property
-    def sentence(self) -> str:
-        """The limit, for the model."""
-        return f"Make at most {self.text}."
-
-    @property
-    def title(self) -> str:
-        """The limit in a warning."""
-        return f"the limit of {self.calls} calls of {self.names}"
 
     @property
     def most(self) -> int:
@@ -107,9 +99,8 @@ class Limit(Rule):
             state.times.append(call.now)
         return call.now
 
-    def end(self, call: Call, state: _Tally, token: float, end: End) -> None:
+    def end(self, _call: Call, state: _Tally, token: float, end: End) -> None:
         """Uncounts the call if the tool didn't run."""
-        del call
         if end.ran:
             return
         if self.seconds is None:

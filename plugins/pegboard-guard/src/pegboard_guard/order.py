@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from pegboard import ModelRequest, ModelResponse, ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
-from pegboard.errors import log_failure
-from pegboard_guard.closing import Distinct, EndsTurn, NotAfter
 from pegboard_guard.contradictions import check_order
-from pegboard_guard.ordering import ComesAfter, ComesBefore, Cooldown, Exclusive, Required
+from pegboard_guard.ordering import ComesBefore, EndsTurn, Required
 from pegboard_guard.rules import Call, Rule, Rules, Scope, join_words, wrap_call
 
 if TYPE_CHECKING:
     from pegboard import Deny
-
-OrderRule: TypeAlias = ComesAfter | ComesBefore | Exclusive | Cooldown | Required | NotAfter | Distinct | EndsTurn
 
 
 class OrderRules(Rules):
@@ -30,7 +26,7 @@ class OrderRules(Rules):
         ValueError: The rules contradict each other: some tool could never be called.
     """
 
-    def __init__(self, *rules: OrderRule, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *rules: Rule, clock: Callable[[], float] = time.monotonic) -> None:
         uniform = [rule.reverse if isinstance(rule, ComesBefore) else rule for rule in rules]
         check_order(uniform)
         super().__init__([rule for rule in uniform if not rule.compares_arguments], clock=clock)
@@ -57,7 +53,7 @@ class OrderRules(Rules):
             request: The context of the calls: its `invocation` and its `session` count. Without an invocation nothing
                 is missing in a turn.
         """
-        return self._find_missing(self._find_states(request, Required))
+        return _find_missing(self._states_here(self._of_turn(request)))
 
     def reminder(self, request: ReadonlyContext) -> str | None:
         """The message for the model if calls are missing, else `None`."""
@@ -69,15 +65,21 @@ class OrderRules(Rules):
 
         A turn that an `EndsTurn` has ended isn't continued, nor is that of an agent, which is a part of its caller's.
         """
-        if context.root is not None or await self.find_end(context) is not None:
-            return None
-        return _remind(self._find_missing(await self._read(context, Required)))
+        _, reminder = await self.read_end(context)
+        return reminder
 
     async def find_end(self, context: ReadonlyContext) -> str | None:
         """The tool of an `EndsTurn` that has succeeded in this turn, if there is one: the turn ends."""
-        states = await self._read(context, EndsTurn)
-        names = (rule.find_end(context, state) for rule, state in states if isinstance(rule, EndsTurn))
-        return next(filter(None, names), None)
+        name, _ = await self.read_end(context)
+        return name
+
+    async def read_end(self, context: ReadonlyContext) -> tuple[str | None, str | None]:
+        """What `find_end` and `pegboard_on_stop` return."""
+        states = await self._read(context)
+        ends = (rule.find_end(context, state) for rule, state in states if isinstance(rule, EndsTurn))
+        if (name := next(filter(None, ends), None)) is not None or context.root is not None:
+            return name, None
+        return None, _remind(_find_missing(states))
 
     @hookimpl
     async def pegboard_before_model(self, context: ReadonlyContext, request: ModelRequest) -> ModelResponse | None:
@@ -97,38 +99,34 @@ class OrderRules(Rules):
         if any(isinstance(rule, Required | EndsTurn) for rule in self._rules):
             register("guard_order", self._find_counters)
 
-    async def _read(self, request: ReadonlyContext, kind: type[Rule]) -> list[tuple[Rule, Any]]:
-        """The rules of a kind with their states for a turn, in all processes; none if these can't be read."""
-        if self._counters is None:
-            return self._find_states(request, kind)
-        concerned, found = self._find_kind(request, kind), list[tuple[Rule, Any]]()
+    async def _read(self, request: ReadonlyContext) -> list[tuple[Rule, Any]]:
+        """The rules about ends with their states, in all processes; none if these can't be read in time."""
+        concerned, states = self._of_turn(request), list[tuple[Rule, Any]]()
+        if self._counters is None or not concerned:
+            return self._states_here(concerned)
 
-        def read(_now: float, states: Sequence[Any]) -> bool:
-            found[:] = [(rule, state) for (_, rule, _), state in zip(concerned, states, strict=True)]
+        def read(_now: float, current: Sequence[Any]) -> bool:
+            states[:] = [(rule, state) for (_, rule, _), state in zip(concerned, current, strict=True)]
             return False
 
-        try:
-            await self._change(concerned, read)
-        except Exception as error:  # noqa: BLE001  a host's store: the turn goes on, or ends
-            log_failure("reading what calls were counted", error)
-        return found
+        await self._try_change("reading what calls were counted", concerned, read)
+        return states
 
-    def _find_states(self, request: ReadonlyContext, kind: type[Rule]) -> list[tuple[Rule, Any]]:
-        """The rules of a kind with their states for a turn in this process."""
+    def _states_here(self, concerned: Iterable[tuple[int, Rule, Scope]]) -> list[tuple[Rule, Any]]:
+        """Rules with their states in this process."""
         with self._lock:
-            rules = self._find_kind(request, kind)
-            return [(rule, self._states[place].get(key) or rule.State()) for place, rule, key in rules]
+            return [(rule, self._states[place].get(key) or rule.State()) for place, rule, key in concerned]
 
-    def _find_kind(self, request: ReadonlyContext, kind: type[Rule]) -> list[tuple[int, Rule, Scope]]:
-        """The rules of a kind with their places and the keys of their states for a turn, if that is known."""
+    def _of_turn(self, request: ReadonlyContext) -> list[tuple[int, Rule, Scope]]:
+        """The rules about the end of a turn, with their places and the keys of their states if the turn is known."""
         call = Call("", request)
-        rules = [(place, rule, rule.scope(call)) for place, rule in enumerate(self._rules) if isinstance(rule, kind)]
-        return [(place, rule, key) for place, rule, key in rules if key is not None]
+        rules = [(place, rule) for place, rule in enumerate(self._rules) if isinstance(rule, Required | EndsTurn)]
+        return [(place, rule, key) for place, rule in rules if (key := rule.scope(call)) is not None]
 
-    @staticmethod
-    def _find_missing(states: Iterable[tuple[Rule, Any]]) -> tuple[str, ...]:
-        names = (name for rule, state in states if isinstance(rule, Required) for name in rule.missing(state))
-        return tuple(dict.fromkeys(map(str, names)))
+
+def _find_missing(states: Iterable[tuple[Rule, Any]]) -> tuple[str, ...]:
+    names = (name for rule, state in states if isinstance(rule, Required) for name in rule.missing(state))
+    return tuple(dict.fromkeys(map(str, names)))
 
 
 def _remind(missing: Sequence[str]) -> str | None:

@@ -1,12 +1,14 @@
-"""Rules on the order of calls: tools that come first, exclude each other, need a pause, or are required."""
+"""Rules on the order of calls: what comes first, excludes others, needs a pause, is required, or is over."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import ClassVar, Final
 
 from attrs import define, field, frozen
 
+from pegboard import ReadonlyContext
 from pegboard_guard.rules import (
     WITHIN,
     Call,
@@ -20,6 +22,9 @@ from pegboard_guard.rules import (
     wait_text,
 )
 from pegboard_guard.settings import as_texts, one_of, seconds, texts, whole
+
+MOST_CALLS: Final = 1_000
+"""Calls that a `Distinct` or `EndsTurn` remembers of one turn or session."""
 
 
 @define
@@ -39,7 +44,30 @@ class Successes:
 
 
 @frozen
-class ComesAfter(Rule):
+class _Needing(Rule):
+    """Base of rules by which some tools have to succeed."""
+
+    State = Successes
+    NEEDED: ClassVar[str]
+    """The attribute with their names and patterns."""
+
+    @cached_property
+    def needs(self) -> tuple[Names, ...]:
+        """What has to succeed."""
+        return tuple(Names((pattern,)) for pattern in getattr(self, self.NEEDED))
+
+    @property
+    def needed(self) -> str:
+        """What has to succeed, for the model."""
+        return join_words(getattr(self, self.NEEDED), "and")
+
+    def scope(self, call: Call) -> Scope:
+        """The turn or session."""
+        return course_of(call.request, getattr(self, "within"))  # noqa: B009
+
+
+@frozen
+class ComesAfter(_Needing):
     """Some tools may be called only after others have succeeded.
 
     A tool doesn't wait for itself: `ComesAfter("*", after="log_in")` is everything but `log_in`.
@@ -50,24 +78,11 @@ class ComesAfter(Rule):
         within: Whether that has to be in the same `"turn"`, or in the same `"session"`.
     """
 
-    State = Successes
+    NEEDED = "after"
+    SENTENCE = "Call {0.names} only after {0.needed} succeeded in this {0.within}."
 
     after: tuple[str, ...] = field(converter=as_texts, validator=texts())
     within: Within = field(default="session", validator=one_of(WITHIN))
-
-    @cached_property
-    def needs(self) -> tuple[Names, ...]:
-        """What the tools wait for."""
-        return tuple(Names((pattern,)) for pattern in self.after)
-
-    @property
-    def sentence(self) -> str:
-        """The rule, for the model."""
-        return f"Call {self.names} only after {join_words(self.after, 'and')} succeeded in this {self.within}."
-
-    def scope(self, call: Call) -> Scope:
-        """The turn or session."""
-        return course_of(call.request, self.within)
 
     def refusal(self, call: Call, state: Successes) -> str | None:
         """What has to succeed first."""
@@ -81,9 +96,8 @@ class ComesAfter(Rule):
             f"Call {missing[0]}, wait for its result, then call this tool again."
         )
 
-    def end(self, call: Call, state: Successes, token: None, end: End) -> None:
+    def end(self, call: Call, state: Successes, _token: None, end: End) -> None:
         """Records a successful call."""
-        del token
         if end.kind is None:
             state.record(call, self.needs)
 
@@ -146,9 +160,8 @@ class Cooldown(Rule):
         waits += [f"make {self.calls} call{'' if self.calls == 1 else 's'} of other tools"] if self.calls else []
         return f"Between two calls of {self.names}, {' and '.join(waits)}."
 
-    def concerns(self, call: Call) -> bool:
+    def concerns(self, _call: Call, /) -> bool:
         """All calls, as they are counted."""
-        del call
         return True
 
     def refusal(self, call: Call, state: _Pauses) -> str | None:
@@ -217,18 +230,10 @@ class Exclusive(Rule):
     """
 
     State = FirstCall
+    SENTENCE = "Use only one of {0.names} in a {0.within}: the one that you call first."
+    TITLE = "the exclusive group {0.names}"
 
     within: Within = field(default="turn", validator=one_of(WITHIN))
-
-    @property
-    def sentence(self) -> str:
-        """The rule, for the model."""
-        return f"Use only one of {self.names} in a {self.within}: the one that you call first."
-
-    @property
-    def title(self) -> str:
-        """The rule in a warning."""
-        return f"the exclusive group {self.names}"
 
     def refusal(self, call: Call, state: FirstCall) -> str | None:
         """The tool that was chosen instead."""
@@ -244,14 +249,13 @@ class Exclusive(Rule):
         """Chooses the tool."""
         state.begin(call)
 
-    def end(self, call: Call, state: FirstCall, token: None, end: End) -> None:
+    def end(self, _call: Call, state: FirstCall, _token: None, end: End) -> None:
         """Undoes the choice if nothing ran after all."""
-        del call, token
         state.end(end)
 
 
 @frozen
-class Required(Rule):
+class Required(_Needing):
     """Tools that must be called successfully before a turn may end.
 
     Attributes:
@@ -261,34 +265,24 @@ class Required(Rule):
             succeed in a call that starts after the last call of them has ended. Empty: always.
     """
 
-    State = Successes
+    NEEDED = "tools"
     is_for_end = True
 
     within: Within = field(default="turn", validator=one_of(WITHIN))
     when: tuple[str, ...] = field(default=(), converter=as_texts, validator=texts(least=0))
 
-    @cached_property
-    def needs(self) -> tuple[Names, ...]:
-        """What has to succeed."""
-        return tuple(Names((pattern,)) for pattern in self.tools)
-
     @property
     def sentence(self) -> str:
         """The rule, for the model."""
         after = f" after your last call of {self.condition}" if self.when else ""
-        return f"Before you finish, call {join_words(self.tools, 'and')}{after}."
-
-    def scope(self, call: Call) -> Scope:
-        """The turn or session."""
-        return course_of(call.request, self.within)
+        return f"Before you finish, call {self.needed}{after}."
 
     def missing(self, state: Successes) -> list[Names]:
         """The names and patterns without a successful call, if they are necessary."""
         return [] if self.when and not state.starts else state.missing(self.needs)
 
-    def begin(self, call: Call, state: Successes) -> int:
+    def begin(self, _call: Call, state: Successes) -> int:
         """Which calls have made it necessary before this one."""
-        del call
         return state.starts
 
     def end(self, call: Call, state: Successes, token: int, end: End) -> None:
@@ -299,3 +293,153 @@ class Required(Rule):
             state.starts += 1
         if end.kind is None and is_late_enough:
             state.record(call, self.needs)
+
+
+@frozen
+class NotAfter(Rule):
+    """Some tools may not be called any more once others ran. While one of those is running, they are closed, too.
+
+    Attributes:
+        tools: Names, or patterns with `*` and `?`, of those that are closed. `"*"` closes all, also `after` itself.
+        after: Names, or patterns; one call of any of them closes the tools, also a call that failed.
+        within: Whether for the rest of the `"turn"`, or of the `"session"`.
+    """
+
+    State = FirstCall
+    SENTENCE = "Don't call {0.names} any more once {0.condition} ran in this {0.within}."
+    TITLE = "{0.names} not after {0.condition}"
+
+    after: tuple[str, ...] = field(converter=as_texts, validator=texts())
+    within: Within = field(default="session", validator=one_of(WITHIN))
+
+    def refusal(self, call: Call, state: FirstCall) -> str | None:
+        """The tool that has closed it."""
+        if not state.tool or not call.is_of(self.names):
+            return None
+        return f"it can't be called any more in this {self.within}, as {state.name} was called. Continue without it."
+
+    def begin(self, call: Call, state: FirstCall) -> None:
+        """Closes the tools."""
+        if call.is_of(self.condition):
+            state.begin(call)
+
+    def end(self, call: Call, state: FirstCall, _token: None, end: End) -> None:
+        """Opens them again if nothing ran after all."""
+        if call.is_of(self.condition):
+            state.end(end)
+
+
+@define
+class _Calls:
+    """Times of the calls, each by its tool and arguments."""
+
+    times: dict[str, float] = field(factory=dict[str, float])
+
+
+@frozen
+class Distinct(Rule):
+    """No call of some tools is made twice: with the same arguments, of the same tool.
+
+    A call that failed may be made again, as may one that didn't run.
+
+    Attributes:
+        tools: Names, or patterns with `*` and `?`.
+        seconds: For how long after the start of a call an equal one is denied; 0: as long as `within` lasts.
+        within: Whether the calls of the `"turn"` are compared, or those of the `"session"`.
+    """
+
+    State = _Calls
+    TITLE = "distinct calls of {0.names}"
+    compares_arguments = True
+
+    seconds: float = field(default=0, validator=seconds())
+    within: Within = field(default="session", validator=one_of(WITHIN))
+
+    @property
+    def sentence(self) -> str:
+        """The rule, for the model."""
+        window = f" within {wait_text(self.seconds)}" if self.seconds else ""
+        return f"Don't repeat a call of {self.names} with the same arguments in this {self.within}{window}."
+
+    def concerns(self, call: Call) -> bool:
+        """Calls of the tools whose arguments are JSON."""
+        return call.digest is not None and call.is_of(self.names)
+
+    def refusal(self, call: Call, state: _Calls) -> str | None:
+        """That it was made, and when it may be made again."""
+        at = state.times.get(call.identity)
+        if at is None:
+            return None
+        again = f"in this {self.within}"
+        if self.seconds:
+            wait = at + self.seconds - call.now
+            if wait <= 0:
+                return None
+            again = f"in the next {wait_text(wait)}"
+        return f"the same call was made before. Use its result, or change the arguments; don't repeat it {again}."
+
+    def begin(self, call: Call, state: _Calls) -> float:
+        """Records the call."""
+        times = state.times
+        times[call.identity] = call.now
+        if len(times) > MOST_CALLS:
+            del times[min(times, key=times.__getitem__)]
+        return call.now
+
+    def end(self, call: Call, state: _Calls, token: float, end: End) -> None:
+        """Forgets a call that failed, or didn't run after all."""
+        is_forgotten = end.kind == "tool_failure" or not end.ran
+        if is_forgotten and state.times.get(call.identity) == token:
+            del state.times[call.identity]
+
+
+@define
+class _Ends:
+    """Calls that ended a turn: the name of the tool, the turn of the caller, and its branch of agents."""
+
+    calls: list[list[str]] = field(factory=list["list[str]"])
+
+
+@frozen
+class EndsTurn(Rule):
+    """Tools that end the turn: once one of them has succeeded, the model isn't called again.
+
+    A call by an agent ends the turns of the agent, of its callers, and at the top.
+
+    Attributes:
+        tools: Names, or patterns with `*` and `?`.
+    """
+
+    State = _Ends
+    SENTENCE = "A successful call of {0.names} ends the turn, so call it last."
+
+    def scope(self, call: Call) -> Scope:
+        """The turn at the top."""
+        return course_of(call.request, "turn")
+
+    def end(self, call: Call, state: _Ends, _token: None, end: End) -> None:
+        """Records a successful call."""
+        if end.kind is None:
+            state.calls.append([call.name, call.request.invocation or "", call.request.branch or ""])
+            del state.calls[:-MOST_CALLS]
+
+    def find_end(self, request: ReadonlyContext, state: _Ends) -> str | None:
+        """The tool that has ended this turn, or `None`; other agents that began in it don't end with it."""
+        for name, invocation, branch in state.calls:
+            is_caller = request.branch is not None and branch.startswith(f"{request.branch}.")
+            if request.root is None or is_caller or invocation == request.invocation:
+                return name
+        return None
+
+
+KINDS: Final[Mapping[str, type[Rule]]] = {
+    "after": ComesAfter,
+    "before": ComesBefore,
+    "exclusive": Exclusive,
+    "cooldown": Cooldown,
+    "required": Required,
+    "not_after": NotAfter,
+    "distinct": Distinct,
+    "ends_turn": EndsTurn,
+}
+"""The rules by their keys in the settings."""

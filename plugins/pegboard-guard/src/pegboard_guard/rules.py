@@ -18,12 +18,13 @@ from pegboard import ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
 from pegboard.errors import log_failure
 from pegboard.json import digest_of
 from pegboard.toolsets.predicates import matcher
-from pegboard_guard.counters import Counters, is_provided, key_of
+from pegboard_guard.counters import Counters, is_provided
 from pegboard_guard.log import of_call, warn_of_unknown_turn
 from pegboard_guard.settings import as_texts, texts
+from pegboard_guard.time_limit import NoAnswerError, run_within
 
 if TYPE_CHECKING:
-    from pegboard import Deny
+    from pegboard import Deny, ToolRegistry
 
 
 def digest_or_none(value: Any) -> str | None:
@@ -246,6 +247,10 @@ class Rule:
 
     State: ClassVar[type[Any]]
     """Class of its state, with JSON data only."""
+    SENTENCE: ClassVar[str] = ""
+    """The rule, for the model: a format of the rule."""
+    TITLE: ClassVar[str | None] = None
+    """The rule in a warning, likewise."""
     compares_arguments: ClassVar[bool] = False
     """Whether it needs the digest of a call's arguments."""
     is_for_end: ClassVar[bool] = False
@@ -271,19 +276,19 @@ class Rule:
     @property
     def sentence(self) -> str:
         """The rule, for the model."""
-        raise NotImplementedError
+        return self.SENTENCE.format(self)
 
     @property
     def title(self) -> str | None:
         """The rule in the warning that it doesn't apply to calls without a turn; `None`: there is none."""
-        return None
+        return self.TITLE and self.TITLE.format(self)
 
     @property
     def most(self) -> int:
         """For how many scopes there is a state."""
         return MOST
 
-    def concerns(self, call: Call) -> bool:
+    def concerns(self, call: Call, /) -> bool:
         """Whether a call reads or changes the state."""
         return call.is_of(self.names) or call.is_of(self.condition)
 
@@ -291,20 +296,19 @@ class Rule:
         """The key of the state for a call; `None` if its context doesn't name its turn."""
         return scope_of(call.request, getattr(self, "within", "session"))
 
-    def refusal(self, call: Call, state: Any) -> str | None:
+    def refusal(self, _call: Call, _state: Any, /) -> str | None:
         """Why the call may not start now, as sentences for the model; `None` if it may. Changes nothing."""
-        del call, state
 
-    def begin(self, call: Call, state: Any) -> Any:
+    def begin(self, _call: Call, _state: Any, /) -> Any:
         """Records the start of the call; the return value is passed to `end`."""
-        del call, state
 
-    def end(self, call: Call, state: Any, token: Any, end: End) -> None:
+    def end(self, _call: Call, _state: Any, _token: Any, _end: End, /) -> None:
         """Records the end of the call; its `now` is the time of its end."""
-        del call, state, token, end
 
 
 MOST_REFUSALS: Final = 3
+_SHARE: Final = 0.15
+"""Of the time limit of callbacks, for one change of `Counters`: a callback may make several, and a gate takes 0.8."""
 
 
 def _id_of(context: ToolContext) -> Hashable:
@@ -365,6 +369,7 @@ class Rules:
         self._warned = set[int]()
         self._lock = threading.Lock()
         self._counters: Counters | None = None
+        self._registry: ToolRegistry | None = None
         if rules:
             self.pegboard_wrap_call = wrap_call  # not defined by the class, so that calls without rules cost less
 
@@ -419,10 +424,7 @@ class Rules:
                 rule.end(begun.call, state, token, ending)
             return True
 
-        try:
-            await self._change(begun.concerned, end, begun.states)
-        except Exception as error:  # noqa: BLE001  a host's store: the call has its result
-            log_failure("counting a call", error)
+        await self._try_change("counting a call", begun.concerned, end, begun.states)
 
     def forget(self, context: ToolContext) -> Begun | None:
         """Forgets what a call has begun, and returns it."""
@@ -452,7 +454,10 @@ class Rules:
 
     async def _find_counters(self, services: ToolContext) -> None:
         if is_provided(services, Counters):
+            from pegboard import ToolRegistry
+
             self._counters = await services.use(Counters)
+            self._registry = self._registry or services.service(ToolRegistry)  # not that of an agent
 
     def _find_concerned(self, call: Call) -> list[_Concerned]:
         """The rules that a call concerns; warns once of each that can't be applied without a turn."""
@@ -488,12 +493,29 @@ class Rules:
             ]
             change(self._clock(), begun or states)
 
+    async def _try_change(
+        self,
+        purpose: str,
+        concerned: Sequence[_Concerned],
+        change: Callable[[float, Sequence[Any]], bool],
+        begun: Sequence[Any] | None = None,
+    ) -> None:
+        """`_change`, where a host's store that fails or hangs is logged: the call has its result, or the turn ends."""
+        changing = self._change(concerned, change, begun)
+        if self._registry is None:  # without a store
+            return await changing
+        limit = _SHARE * self._registry.limits.callback_timeout
+        try:
+            await run_within(limit, changing, "the counters gave no answer")
+        except NoAnswerError as error:
+            log_failure(purpose, error)
+
 
 async def _change_shared(
     counters: Counters, concerned: Sequence[_Concerned], change: Callable[[float, Sequence[Any]], bool]
 ) -> None:
     """`Rules._change` in all processes."""
-    names = [None if key is None else key_of(place, f"{rule}", key) for place, rule, key in concerned]
+    names = [None if key is None else digest_of((place, f"{rule}", key)) for place, rule, key in concerned]
 
     def update(now: float, known: Mapping[str, Any]) -> dict[str, Any]:
         stored: list[Mapping[str, Any]] = [known.get(name or "", {}) for name in names]
