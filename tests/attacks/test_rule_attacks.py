@@ -471,16 +471,16 @@ def test_a_limit_counts_the_calls_of_agents(tools):
 
 
 def test_a_gate_judges_the_calls_of_an_agent_in_its_own_registry_by_its_own_model(tools):
-    answers = [ToolCall("final_result", {"result": {"allowed": n < 2}}, "v") for n in range(3)]
+    judge = ScriptedModel([ToolCall("final_result", {"result": {"allowed": n < 2}}, "v") for n in range(3)])
     calls = [ToolCall("plain", {"x": str(n)}) for n in range(2)]
     own = ToolRegistry()
     own.register(tools)
     helper = Agent(name="helper", model=ScriptedModel([calls, "done"]), registry=own)
     registry = plugin_registry("guard", settings={"guard": {"gate": {"model": "judge/x", "calls": "Only once."}}})
-    registry.add("models", "judge", lambda _name: ScriptedModel([answers.pop(0)]))
+    registry.add("models", "judge", lambda _name: judge)
     registry.register(agent_tool(helper))
     asyncio.run(registry.dispatch([ToolCall("helper", {"request": "x"})], context=ANN))
-    assert (len(tools.ran), answers) == (1, [])
+    assert (len(tools.ran), len(judge.requests)) == (1, 3)
 
 
 # Model classes
