@@ -165,6 +165,17 @@ def test_lock_of_a_name_shows_the_difference_and_changes_its_lines_only(run):
     assert run("verify")[0] == 0
 
 
+def test_a_difference_has_no_tools_that_are_as_they_are_locked(run):
+    """A whole number is without a point in the file."""
+    _change("return 2", "return 2.0")
+    _change("n: int)", "n: float = 1.0)")
+    run("lock")
+    _change("Halve", "Divide")
+    _, out, _ = run("diff")
+    assert "--- half locked" in out
+    assert "--- double" not in out
+
+
 def test_without_an_answer_nothing_changes(run, monkeypatch):
     run("lock")
     before = _lock()

@@ -24,7 +24,7 @@ from pegboard.cli import (
     write_note,
 )
 from pegboard.errors import did_you_mean, near_or_known, suggest
-from pegboard.json import count_text
+from pegboard.json import canonical_json, count_text
 from pegboard.text import visible
 from pegboard.typing import JsonObject
 from pegboard_lock.check import Comparison
@@ -235,7 +235,8 @@ def _diff(old: Lock, new: Lock) -> Iterator[str]:
 def _lines(entry: Any) -> list[str]:
     if entry is None:
         return []
-    return [visible(line) for line in json.dumps(entry, indent=2, sort_keys=True, ensure_ascii=False).splitlines()]
+    normal = json.loads(canonical_json(entry))  # numbers as in the file, where 1.0 is 1
+    return [visible(line) for line in json.dumps(normal, indent=2, sort_keys=True, ensure_ascii=False).splitlines()]
 
 
 def _open(options: Options) -> tuple[Session, LockSettings, Path]:
