@@ -79,13 +79,25 @@ class Contributions:
     def __init__(self) -> None:
         self.catalogue = Catalogue()
         self.manager: object = None  # the `PluginManager` that loads plugins into this registry
-        self.config: object = None  # the `Config` that it was loaded with, if any
+        self._config: object = None
         self.executors: Mapping[str, ExecutorSetup] = {}  # those that the configuration has, by name
         self.made: dict[str, MadeExecutor] = {}  # by name
         self.lock = threading.RLock()
         self._making = threading.Lock()  # one executor at a time
         self._subscribers: tuple[Callable[[], object], ...] = ()
         self._checked_permissions: Permissions | None = None
+
+    @property
+    def config(self) -> object:
+        """The `Config` in effect, or `None`. One with `[lock] required = true` makes the check of tools a condition."""
+        return self._config
+
+    @config.setter
+    def config(self, config: object) -> None:
+        self._config = config
+        settings: Mapping[str, object] = getattr(config, "lock", {})
+        required = "lock" if settings.get("required") is True else None
+        self.change(lambda catalogue: catalogue.evolve(required_check=required))
 
     def names(self, kind: str) -> tuple[str, ...]:
         """The names of a kind, registered or offered by an installed plugin, sorted; imports no plugin.
@@ -186,7 +198,7 @@ class Contributions:
         for load in self.unloaded("check_tools"):
             load()
         links = self.catalogue.callbacks("check_tools")
-        are_due = [is_due(each.function, self.config) for each in links]  # each one learns of the configuration
+        are_due = [is_due(each.function, self._config) for each in links]  # each one learns of the configuration
         return bool(self.catalogue.required_check) or any(are_due)
 
     def remove(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:

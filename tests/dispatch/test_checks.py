@@ -116,7 +116,7 @@ async def test_one_that_fails_changes_nothing_and_is_a_problem(registry, answer,
 
 
 async def test_where_a_check_is_required_one_that_fails_leaves_nothing(registry):
-    registry.contributions.change(lambda now: now.evolve(required_check="lock"))
+    registry.contributions.config = Config(lock={"required": True})
 
     class Checking:
         @hookimpl
@@ -139,7 +139,7 @@ async def test_a_required_check_that_isnt_installed_leaves_nothing():
 
 
 async def test_a_plugin_of_that_name_that_checks_nothing_doesnt_do(registry):
-    registry.contributions.change(lambda now: now.evolve(required_check="lock"))
+    registry.contributions.config = Config(lock={"required": True})
     register_plugin(registry, object(), "lock")
     resolved = await registry.resolve()
     assert "plugin 'lock' is loaded: it checks no tools" in resolved.problems[0].cause

@@ -62,10 +62,7 @@ def make_registry(tmp_path):
             lock = lock_of(Comparison(Lock(), tmp_path), Present(locked))
             write_lock(tmp_path / "pegboard.lock", lock, whole=True)
         registry = ToolRegistry()
-        config = Config(lock={"file": str(tmp_path / "pegboard.lock"), **settings})
-        required = "lock" if settings.get("required") else None
-        registry.contributions.change(lambda now: now.evolve(required_check=required))
-        registry.contributions.config = config
+        registry.contributions.config = Config(lock={"file": str(tmp_path / "pegboard.lock"), **settings})
         register_plugin(registry, LockPlugin, "lock")
         registry.register(*tools, *toolsets)
         return registry

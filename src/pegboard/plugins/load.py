@@ -74,8 +74,6 @@ def load(
     config = NO_CONFIG if config is None else config
     registry = ToolRegistry(limits=limits, where=[config.where, where], grants=grants)
     registry.contributions.config = config
-    if config.lock.get("required") is True:
-        registry.contributions.change(lambda now: now.evolve(required_check="lock"))
     if not is_wanted(config, autoload):
         return registry
     discovery = discover() if discovery is None else discovery
