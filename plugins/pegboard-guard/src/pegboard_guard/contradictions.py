@@ -26,16 +26,16 @@ def check_order(rules: Iterable[Rule]) -> None:
         ValueError: A tool could never be called, or not all that is required; names the rules.
     """
     rules = tuple(rules)
-    after = [rule for rule in rules if isinstance(rule, ComesAfter)]
-    exclusive = [rule for rule in rules if isinstance(rule, Exclusive)]
     required = [rule for rule in rules if isinstance(rule, Required)]
-    waits = [_Wait(rule.names, need, rule) for rule in after for need in rule.needs]
-    named = _representatives(rules)
+    waits = [_Wait(rule.names, need, rule) for rule in rules if isinstance(rule, ComesAfter) for need in rule.needs]
+    named = _names_of(pattern for rule in rules for pattern in rule.patterns)
     for wait in waits:
-        _check_pointless(wait)
+        if not any(wait.holds(name) for name in _names_of(wait.held.patterns)):
+            raise ValueError(f"{wait.held} can't wait for {wait.need}: those are the same tools")
     _check_waits(named, waits)
-    for group in exclusive:
-        _check_group(group, named, waits, required)
+    for rule in rules:
+        if isinstance(rule, Exclusive):
+            _check_group(rule, named, waits, required)
     for rule in rules:
         if isinstance(rule, NotAfter):
             _check_closed(rule, named, waits, required)
@@ -60,22 +60,13 @@ def _refuse(cause: str) -> NoReturn:
     raise ValueError(f"the rules contradict each other{cause}. Take one of the rules out")
 
 
-def _representatives(rules: Iterable[Rule]) -> list[str]:
-    """A representative of each name and pattern, in their order."""
-    return _names_of(pattern for rule in rules for pattern in rule.patterns)
-
-
 def _names_of(patterns: Iterable[str]) -> list[str]:
+    """A representative of each name and pattern, in their order."""
     return list(dict.fromkeys(pattern.replace("*", _ANY).replace("?", _ANY) for pattern in patterns))
 
 
 def _pattern_text(name: str) -> str:
     return name.replace(_ANY, "*")
-
-
-def _check_pointless(wait: _Wait) -> None:
-    if not any(wait.holds(name) for name in _names_of(wait.held.patterns)):
-        raise ValueError(f"{wait.held} can't wait for {wait.need}: those are the same tools")
 
 
 def _check_waits(named: Sequence[str], waits: Sequence[_Wait]) -> None:

@@ -245,7 +245,6 @@ class Journal:
     _redactor: Redactor = field(init=False)
     _writer: Writer = field(init=False)
     _target: JournalSink | None = field(default=None, init=False)
-    _name: str = field(init=False)
     _is_slow: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -253,10 +252,9 @@ class Journal:
             raise ValueError("a journal works on Linux and macOS, but not on Windows")
         self._key = f"pegboard_guard.journal.{id(self)}"
         self._redactor = Redactor(self.redact, self.redact_values)
-        self._name = "of the host" if self.file is None else str(self.file)
         if self.file is not None:
             self._target = JournalFile(self.file, self.fsync == "each", self.rotate_bytes, self.keep, self.now)
-        self._writer = Writer(self._append, self._name)
+        self._writer = Writer(self._append, "of the host" if self.file is None else str(self.file))
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> None:
@@ -336,7 +334,8 @@ class Journal:
             await asyncio.wait([written], timeout=self.wait_seconds)
             if not written.done():
                 self._is_slow = True
-                warn(f"the journal {self._name} takes longer than {self.wait_seconds:g} s: calls no longer wait for it")
+                slow = f"{self._writer.name} takes longer than {self.wait_seconds:g} s"
+                warn(f"the journal {slow}: calls no longer wait for it")
 
 
 def _digest_of(facts: Facts, target: JournalSink) -> dict[str, str]:

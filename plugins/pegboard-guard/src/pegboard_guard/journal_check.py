@@ -176,13 +176,11 @@ class _Check:
             self.region.add(line)
             return None
         region, self.region = self.region, None
-        if region is not None:
-            if not region.is_reported_by(record):
-                return self._break_at(region.offset, region.line, region.reason)
-            self.mended += 1
-        elif "torn" in record.facts:
-            return self._break_at(offset, number, "the torn bytes that it reports aren't there")
-        reason = self._check_place(record)
+        if region is not None and not region.is_reported_by(record):
+            return self._break_at(region.offset, region.line, region.reason)
+        self.mended += region is not None
+        is_unfounded = region is None and "torn" in record.facts
+        reason = "the torn bytes that it reports aren't there" if is_unfounded else self._check_place(record)
         if reason is not None:
             return self._break_at(offset, number, reason)
         self._count(record)
@@ -191,14 +189,14 @@ class _Check:
     def _check_place(self, record: Record) -> str | None:
         """Why this record can't be here, or `None`."""
         if self.last is None:
-            return self._wrong_first(record)
+            return self._check_first(record)
         if record.kind == "journal":
             return "another file begins here"
-        if record.previous != self.last.hash or record.number != self.last.number + 1:
+        if (record.previous, record.number) != (self.last.hash, self.last.number + 1):
             return "it doesn't follow the record before: one was removed, inserted or moved"
         return None
 
-    def _wrong_first(self, record: Record) -> str | None:
+    def _check_first(self, record: Record) -> str | None:
         facts, before = record.facts, self.before
         if record.kind != "journal" or facts.get("format") != FORMAT or type(facts.get("part")) is not int:
             return "a journal begins with another record"
@@ -218,11 +216,8 @@ class _Check:
             self.lost += record.facts["records"]
 
     def _break_at(self, offset: int, line: int, reason: str) -> Broken:
-        if self.last is not None:
-            expected = self.last.number + 1
-        else:
-            expected = 1 if self.before is None else self.before.number + 1
-        return Broken(expected, line, offset, reason)
+        before = self.last or self.before
+        return Broken(1 if before is None else before.number + 1, line, offset, reason)
 
     def _report(self, broken: Broken | None) -> Report:
         facts: Facts = {} if self.first is None else self.first.facts

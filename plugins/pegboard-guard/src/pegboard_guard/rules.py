@@ -319,6 +319,9 @@ def _id_of(context: ToolContext) -> Hashable:
 _Concerned: TypeAlias = tuple[int, Rule, Scope]
 """A rule that a call concerns, with its place, and the key of its state."""
 
+_Change: TypeAlias = Callable[[float, Sequence[Any]], bool]
+"""Gets the time and the rules' states, which it may change if it returns true; `Counters` may call it again."""
+
 
 @define(eq=False)
 class Begun:
@@ -468,17 +471,12 @@ class Rules:
                 warn_of_unknown_turn(rule.title)
         return concerned
 
-    async def _change(
-        self,
-        concerned: Sequence[_Concerned],
-        change: Callable[[float, Sequence[Any]], bool],
-        begun: Sequence[Any] | None = None,
-    ) -> None:
-        """Calls `change` with the time and the rules' states, which it may change if it returns true.
+    async def _change(self, concerned: Sequence[_Concerned], change: _Change, begun: Sequence[Any] = ()) -> None:
+        """Changes the states of rules.
 
         Args:
             concerned: The rules; one without a key has an empty state, which is dropped.
-            change: With `Counters`, it may be called again.
+            change: Changes them.
             begun: The states at the start of the call. In this process it changes these at its end, too, as later calls
                 have others if they were dropped meanwhile.
         """
@@ -486,19 +484,14 @@ class Rules:
             await _change_shared(self._counters, concerned, change)
             return
         with self._lock:
-            places = zip(concerned, begun or [None] * len(concerned), strict=True)
             states = [
                 rule.State() if key is None else self._states[place].of(key, state)
-                for (place, rule, key), state in places
+                for (place, rule, key), state in zip(concerned, begun or [None] * len(concerned), strict=True)
             ]
             change(self._clock(), begun or states)
 
     async def _try_change(
-        self,
-        purpose: str,
-        concerned: Sequence[_Concerned],
-        change: Callable[[float, Sequence[Any]], bool],
-        begun: Sequence[Any] | None = None,
+        self, purpose: str, concerned: Sequence[_Concerned], change: _Change, begun: Sequence[Any] = ()
     ) -> None:
         """`_change`, where a host's store that fails or hangs is logged: the call has its result, or the turn ends."""
         changing = self._change(concerned, change, begun)
@@ -511,9 +504,7 @@ class Rules:
             log_failure(purpose, error)
 
 
-async def _change_shared(
-    counters: Counters, concerned: Sequence[_Concerned], change: Callable[[float, Sequence[Any]], bool]
-) -> None:
+async def _change_shared(counters: Counters, concerned: Sequence[_Concerned], change: _Change) -> None:
     """`Rules._change` in all processes."""
     names = [None if key is None else digest_of((place, f"{rule}", key)) for place, rule, key in concerned]
 

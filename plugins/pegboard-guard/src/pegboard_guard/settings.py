@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -24,28 +25,25 @@ def kind_of(value: Any) -> str:
     return _CALLED.get(type(value), type(value).__name__)  # pyright: ignore[reportUnknownArgumentType]
 
 
-def whole(least: int = 0, most: int = 1_000_000_000) -> Check:
-    """Validator for whole numbers from `least` to `most`."""
-
+def _number(kinds: tuple[type, ...], what: str, least: float, most: float, bounds: str) -> Check:
     def check(_instance: Any, attribute: Any, value: Any) -> None:
-        if type(value) is not int:
-            raise TypeError(f"{attribute.name} must be a whole number, got {kind_of(value)}")
+        if type(value) not in kinds:
+            raise TypeError(f"{attribute.name} must be {what}, got {kind_of(value)}")
         if not least <= value <= most:
-            raise ValueError(f"{attribute.name} must be from {least} to {most}, got {value}")
+            raise ValueError(f"{attribute.name} must be {bounds}, got {value!r}")
 
     return check
+
+
+def whole(least: int = 0, most: int = 1_000_000_000) -> Check:
+    """Validator for whole numbers from `least` to `most`."""
+    return _number((int,), "a whole number", least, most, f"from {least} to {most}")
 
 
 def seconds(*, least: float = 0.0) -> Check:
     """Validator for finite numbers from `least` on."""
-
-    def check(_instance: Any, attribute: Any, value: Any) -> None:
-        if type(value) not in (int, float):
-            raise TypeError(f"{attribute.name} must be a number of seconds, got {kind_of(value)}")
-        if not least <= value < float("inf"):
-            raise ValueError(f"{attribute.name} must be a number of seconds from {least:g} on, got {value!r}")
-
-    return check
+    what = "a number of seconds"
+    return _number((int, float), what, least, sys.float_info.max, f"{what} from {least:g} on")
 
 
 def not_empty(_instance: Any, attribute: Any, value: Any) -> None:
