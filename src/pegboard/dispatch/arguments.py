@@ -202,17 +202,16 @@ async def prepare(state: CallState, tool: Tool, function: Preparer, arguments: J
     """
     most_nodes = state.settings.limits.argument_nodes
     state.mark_prepared()
+    make = partial(function, _plain_object(arguments, most_nodes))
     try:
-        given = await _call_author(
-            state, partial(function, _plain_object(arguments, most_nodes)), function, "preparing its arguments"
-        )
-    except CallError:
-        raise
+        given = await _call_author(state, make, function, "preparing its arguments")
+        return _plain_object(given, most_nodes)
     except (Exception, SystemExit) as error:
+        if isinstance(error, CallError) and error.kind != "invalid_arguments":
+            raise
         reason = error.text if isinstance(error, ToolError) else "it can't read them."
         text = f"Invalid arguments for {tool.name}: {reason} Correct them and call the tool again."
         raise CallError("invalid_arguments", text, detail=detail_of(error)) from error
-    return _plain_object(given, most_nodes)
 
 
 async def validate(
