@@ -146,8 +146,8 @@ def test_many_files_and_those_without_a_diff_are_listed_shortly(talk, top, monke
 
 
 def test_an_interrupt_stops_an_undo_and_the_conversation_goes_on(talk, top, monkeypatch):
-    """The file at hand is restored whole; another undo continues."""
-    commit, stop, stopped = store.commit, Deadline.stop, threading.Event()
+    """The files of the folder at hand are restored whole; another undo continues."""
+    commit, stop, stopped = store.commit_each, Deadline.stop, threading.Event()
 
     def interrupt(changes, deadline):
         if not stopped.is_set():
@@ -155,9 +155,9 @@ def test_an_interrupt_stops_an_undo_and_the_conversation_goes_on(talk, top, monk
         assert stopped.wait(60)
         return commit(changes, deadline)
 
-    monkeypatch.setattr(store, "commit", interrupt)
+    monkeypatch.setattr(store, "commit_each", interrupt)
     monkeypatch.setattr(Deadline, "stop", lambda deadline: (stop(deadline), stopped.set()))
-    talk([WRITE, ToolCall("write_file", {"path": "b", "content": "b\n"}, "c2"), "Done."], "Go")
+    talk([WRITE, ToolCall("write_file", {"path": "sub/b", "content": "b\n"}, "c2"), "Done."], "Go")
     err = talk([], "/undo", "/undo")
     assert "a was left as it is: the undo was stopped before; it can be repeated.\n1 file restored, 1 left" in err
     assert err.endswith("restored a\n1 file restored, 0 left as they are\n")

@@ -373,6 +373,22 @@ def test_files_that_somebody_else_has_changed_stay(turn, write, top):
     assert undo().restored == ["b"]
 
 
+def test_of_many_files_of_a_folder_each_is_undone_by_itself(top, write):
+    names = [f"{number:03}" for number in range(150)]
+    write({f"sub/{name}": f"old {name}" for name in names})
+    call, store = ToolContext(request=evolve(ANN, invocation="t")), TurnStore()
+    with open_root(str(top)) as root:
+        changes = [Change(read_state(root, ("sub", name)), b"new") for name in names]
+        commit(changes, Deadline(60), store.record(call, changes))
+    for name in names[::50]:
+        (top / "sub" / name).write_text("mine")
+    undone = undo()
+    assert sorted(undone.refused) == ["sub/000", "sub/050", "sub/100"]
+    assert len(undone.restored) == 147
+    texts = {path.name: path.read_text() for path in (top / "sub").iterdir()}
+    assert texts == {name: "mine" if name in names[::50] else f"old {name}" for name in names}
+
+
 def test_a_file_that_is_as_it_was_before_the_turn_counts_as_restored(turn, write, top):
     """Such as after an undo that was killed, or if its owner has put it back."""
     write({"a": "a\n", "b": "b\n"})

@@ -11,10 +11,11 @@ import os
 import secrets
 import sqlite3
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import starmap
+from itertools import groupby, starmap
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ from pegboard.json import list_text
 from pegboard.text import printable
 from pegboard_files.root import Deadline, OpenRoot, Parts, open_root
 from pegboard_files.tools import Settings
-from pegboard_files.writing import Change, FileState, commit, hold_folder, link_or_rename, read_state, recover
+from pegboard_files.writing import Change, FileState, commit_each, hold_folder, link_or_rename, read_state, recover
 
 _DAY: Final = 86_400.0
 _NAMES_ONLY: Final = 200
@@ -36,8 +37,11 @@ _NAMES_ONLY: Final = 200
 _MOST_MISSED: Final = 1_000
 """Turns that are remembered for a change that couldn't be recorded."""
 
-_FILE_SECONDS: Final = 10.0
-"""How long the undo of one file may wait for other writers."""
+_FOLDER_SECONDS: Final = 10.0
+"""How long an undo may wait for other writers in one folder."""
+
+_AT_ONCE: Final = 64
+"""Files of one folder that are undone together."""
 
 DISTURBED: Final = "during the turn it was also changed by another program, or in a way that couldn't be recorded"
 
@@ -299,23 +303,21 @@ class TurnStore:
             ToolError: The store can't be read.
         """
         restored, refused, done, named = list[str](), dict[str, str](), list[str](), set[str]()
-        where = f"turn = ? AND (is_folder OR {_IS_CHANGED})"
-        query = f"SELECT {_COLUMNS} FROM changes WHERE {where} ORDER BY rowid DESC"  # noqa: S608  what came last first
-        for change in starmap(FileChange, self._read(query, turn.id)):
-            if change.is_folder:
-                _remove_folder(change)
+        for batch in self._batches(turn):
+            if batch[0].is_folder:
+                _remove_folder(batch[0])
                 continue
-            name = printable(json.loads(change.place)) if change.name in named else change.name  # of two roots
-            named.add(name)
-            if deadline.is_over:
-                refused[name] = "the undo was stopped before; it can be repeated."
-                continue
-            try:
-                _restore(change)
-                restored.append(name)
-                done.append(change.place)
-            except ToolError as error:
-                refused[name] = error.text
+            stopped = ToolError("the undo was stopped before; it can be repeated.")
+            for change, error in zip(
+                batch, [stopped] * len(batch) if deadline.is_over else _restore(batch), strict=True
+            ):
+                name = printable(json.loads(change.place)) if change.name in named else change.name  # of two roots
+                named.add(name)
+                if error is None:
+                    restored.append(name)
+                    done.append(change.place)
+                else:
+                    refused[name] = error.text
         try:
             with self._work() as connection:
                 delete = "DELETE FROM changes WHERE turn = ? AND place = ? AND NOT is_folder"
@@ -327,6 +329,22 @@ class TurnStore:
         except (sqlite3.Error, OSError) as error:  # another undo of it finds all files as they were
             log_failure("forgetting a turn that was undone", error)
         return Undone(sorted(restored), refused)
+
+    def _batches(self, turn: TurnOfSession) -> Iterator[list[FileChange]]:
+        """What an undo has to do, what came last first: a folder, or some files of one folder."""
+        keys = "SELECT is_folder, root, place FROM changes WHERE turn = ? AND (is_folder OR "
+        rows = list(self._read(f"{keys} {_IS_CHANGED}) ORDER BY rowid DESC", turn.id))
+        files = f"SELECT {_COLUMNS} FROM changes WHERE turn = ? AND is_folder = ? AND place IN "  # noqa: S608
+        for is_folder, group in groupby(rows, key=itemgetter(0)):
+            folders = defaultdict[object, list[str]](list)
+            for number, (_, root, place) in enumerate(group):
+                folders[number if is_folder else (root, place.rpartition("/")[0])].append(place)
+            for places in folders.values():
+                for start in range(0, len(places), _AT_ONCE):
+                    batch = places[start : start + _AT_ONCE]
+                    found = self._read(f"{files}({', '.join('?' * len(batch))})", turn.id, is_folder, *batch)
+                    if changes := list(starmap(FileChange, found)):  # another undo may have been faster
+                        yield changes
 
     def _record(
         self, connection: sqlite3.Connection, turn: int, change: FileChange, folders: Sequence[tuple[str, str]]
@@ -468,18 +486,29 @@ def _unusable(error: Exception) -> ToolError:
     return ToolError(f"The changes of earlier turns can't be read: {error}.")
 
 
-def _restore(change: FileChange) -> None:
-    """Makes one file as it was before the turn; it may be so already, as after an undo that was killed.
+def _restore(batch: Sequence[FileChange]) -> list[ToolError | None]:
+    """Makes files of one folder as they were before the turn; one may be so already, as after an undo that was killed.
 
-    Raises:
-        ToolError: It was changed by another program, or its old content wasn't kept, or can't be written.
+    Returns:
+        For each, why it is left: it was changed by another program, its old content wasn't kept, or can't be written.
     """
-    with _open_place(change.place, change.root) as (root, parts):
-        state = read_state(root, parts, follow=False)
-        found = _digest_of(state)
-        if found != change.old_digest:
-            _check_unchanged(change, found)
-            commit([Change(state, change.old, mode=change.mode, is_link=change.is_link)], Deadline(_FILE_SECONDS))
+    errors, changes = dict[str, ToolError | None](), dict[str, Change]()
+    try:
+        with _open_place(batch[0].place, batch[0].root) as (root, parts):
+            for change in batch:
+                try:
+                    name = json.loads(change.place).rpartition("/")[2]
+                    state = read_state(root, (*parts[:-1], name), follow=False)
+                    found = _digest_of(state)
+                    if found != change.old_digest:
+                        _check_unchanged(change, found)
+                        changes[change.place] = Change(state, change.old, mode=change.mode, is_link=change.is_link)
+                except ToolError as error:
+                    errors[change.place] = error
+            errors |= zip(changes, commit_each(list(changes.values()), Deadline(_FOLDER_SECONDS)), strict=True)
+    except ToolError as error:  # there is no such root any more
+        return [error] * len(batch)
+    return [errors.get(change.place) for change in batch]
 
 
 def _remove_folder(change: FileChange) -> None:

@@ -20,6 +20,7 @@ import secrets
 import stat
 import time
 from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -34,6 +35,9 @@ from pegboard_files.root import Deadline, OpenRoot, Parts, as_tool_error, open_r
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _ALL_RIGHTS: Final = 0o7777
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+_WRITERS: Final = 4
+"""Threads that write files of one directory."""
 
 Stamp: TypeAlias = tuple[int, int, int, int]
 """Fingerprint of a file's content: device, inode, size, time of the last change."""
@@ -358,6 +362,44 @@ def commit(
                 with suppress(OSError):
                     note.unlink()
         return [slot.put or None for slot in slots]
+
+
+def commit_each(changes: Sequence[Change], deadline: Deadline) -> list[ToolError | None]:
+    """Commits changes of files of one directory, each by itself, several at a time: most of it is waiting for the disk.
+
+    Args:
+        changes: At most one for a file, all with one root, whose open directory the threads share.
+        deadline: When to give up waiting for other writers.
+
+    Returns:
+        For each change, why it wasn't made, or `None`.
+    """
+    if not changes:
+        return []
+    recover()
+    with ExitStack() as stack:
+        try:
+            with _report_errors(changes):
+                folder = _folder_of(changes[0].before, [], stack)
+                _lock([folder], deadline, stack)
+        except ToolError as error:
+            return [error] * len(changes)
+        with ThreadPoolExecutor(min(_WRITERS, len(changes))) as pool:
+            return list(pool.map(_commit_alone, (_Slot(change, folder) for change in changes)))
+
+
+def _commit_alone(slot: _Slot) -> ToolError | None:
+    """Commits a change whose directory is locked."""
+    try:
+        with _report_errors([slot.change]):
+            slot.check()
+            slot.stage()
+            slot.put_in_place()
+    except ToolError as error:
+        return error
+    finally:
+        _clean([slot])
+    return None
 
 
 def _undo(slots: Sequence[_Slot]) -> None:
