@@ -146,7 +146,7 @@ def test_events_of_its_agents_name_the_way_to_them():
 @pytest.mark.parametrize(
     ("make", "error", "wrong"),
     [
-        (lambda: SequentialAgent(name="all", agents=[]), ValueError, "must have names that differ"),
+        (lambda: SequentialAgent(name="all", agents=[]), ValueError, "at least one agent"),
         (lambda: ParallelAgent(name="all", agents=[Echo(), Echo()]), ValueError, "must have names that differ"),
         (lambda: SequentialAgent(name="all", agents=[NeedsCall()]), ValueError, "agent 'needs': in a workflow"),
         (lambda: SequentialAgent(name="all", agents=["one"]), TypeError, "isn't an agent"),

@@ -137,7 +137,9 @@ def check_agents(given: Sequence[AnyAgent]) -> tuple[AnyAgent, ...]:
     for each in agents:
         check_agent(each, alone=True)
     names = [each.name for each in agents]
-    if not names or len(set(names)) < len(names):
+    if not names:
+        raise ValueError("there must be at least one agent")
+    if len(set(names)) < len(names):
         raise ValueError(f"agents must have names that differ, got {names}")
     return agents
 
