@@ -45,13 +45,14 @@ def parse_url(text: str) -> httpx2.URL:
     Raises:
         ToolError: It isn't one of http or https, has credentials in it, or a host that programs read differently.
     """
+    no_url = ToolError(f"{short(text)!r} isn't a URL. Send one like https://example.com/page.")
     if len(text) > _MOST_URL or not text.isprintable() or " " in text or "\\" in text:
-        raise ToolError(f"{short(text)!r} isn't a URL. Send one like https://example.com/page.")
+        raise no_url
     try:
         url = httpx2.URL(text)
         port = url.port
     except (httpx2.InvalidURL, ValueError):
-        raise ToolError(f"{short(text)!r} isn't a URL. Send one like https://example.com/page.") from None
+        raise no_url from None
     if url.scheme not in ("http", "https"):
         raise ToolError(f"{short(text)!r} can't be fetched: only http:// and https:// can.")
     if url.userinfo or "@" in re.split("[/?#]", text.partition("//")[2], maxsplit=1)[0]:

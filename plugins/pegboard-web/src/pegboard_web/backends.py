@@ -129,12 +129,15 @@ class ServiceBackend:
         client = await run_in_thread(_client, self.settings.proxy)
         import httpx2
 
-        from pegboard_web.http import BodyError
+        from pegboard_web.http import BodyError, read_answer
 
         request = self.service.request(self.settings, query, most)
         try:
             async with asyncio.timeout(self.settings.timeout), client:
-                answer = await self._send(client, request)
+                headers = {"accept": "application/json", **request.headers}
+                options: dict[str, Any] = {"params": request.params, "headers": headers, "json": request.json}
+                async with client.stream(request.method, request.url, **options) as response:
+                    answer = await read_answer(response, _MOST_ANSWER)
         except TimeoutError as error:
             text = f"The search service didn't answer within {self.settings.timeout:g} s. Try again later."
             raise ToolError(text, retryable=True) from error
@@ -147,20 +150,6 @@ class ServiceBackend:
             error, cause = self._refusal(answer)
             raise error from cause
         return self._results(answer)
-
-    @staticmethod
-    async def _send(client: httpx2.AsyncClient, request: Request) -> Answer:
-        from pegboard_web.http import read_answer
-
-        headers = {"accept": "application/json", **request.headers}
-        made = client.build_request(
-            request.method, request.url, params=request.params, headers=headers, json=request.json
-        )
-        response = await client.send(made, stream=True)
-        try:
-            return await read_answer(response, _MOST_ANSWER)
-        finally:
-            await response.aclose()
 
     def _refusal(self, answer: Answer) -> tuple[ToolError, SearchError]:
         """The errors of an answer that isn't a success, for the model and the operator."""

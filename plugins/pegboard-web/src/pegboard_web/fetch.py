@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Final
 
 import httpx2
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from pegboard import ToolContext, ToolError
 from pegboard.threads import run_in_thread
@@ -50,10 +50,9 @@ class Fetcher:
     """
 
     settings: Settings
-    _cache: PageCache = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._cache = PageCache(self.settings.cache_seconds)
+    _cache: PageCache = field(
+        default=Factory(lambda self: PageCache(self.settings.cache_seconds), takes_self=True), init=False
+    )
 
     async def fetch(self, text: str, context: ToolContext) -> Page | Moved:
         """The page of a URL.
@@ -74,10 +73,8 @@ class Fetcher:
             async with asyncio.timeout(self.settings.timeout), client:
                 found = await self._follow(client, url, context)
         except TimeoutError:
-            text = (
-                f"{short(url)} can't be fetched: its server didn't answer it whole within {self.settings.timeout:g} s."
-            )
-            raise ToolError(text, retryable=True) from None
+            late = f"its server didn't answer it whole within {self.settings.timeout:g} s"
+            raise ToolError(f"{short(url)} can't be fetched: {late}.", retryable=True) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, BodyError) as error:
             raise _failure(url, error) from error
         if not isinstance(found, Answer):

@@ -78,11 +78,8 @@ def results_of(query: str, found: Sequence[SearchResult], most: int, allowed: Se
 def _pages(found: Sequence[SearchResult], allowed: Sequence[Network]) -> Iterator[JsonObject]:
     for result in found:
         if _can_be_fetched(result.url, allowed):
-            yield {
-                "title": _cut(result.title, _MOST_TITLE),
-                "url": result.url,
-                "text": _cut(result.text, _MOST_TEXT),
-            }
+            title, text = _cut(result.title, _MOST_TITLE), _cut(result.text, _MOST_TEXT)
+            yield {"title": title, "url": result.url, "text": text}
 
 
 def _can_be_fetched(url: str, allowed: Sequence[Network]) -> bool:

@@ -106,10 +106,9 @@ def read_settings(table: Mapping[str, Any]) -> Settings:
         ValueError: A setting is unknown or wrong: `"plugins.web.key: reason"`.
     """
     settings = read_table(Settings, {key: value for key, value in table.items() if key != "search"}, PLACE)
-    search = table.get("search")
-    return (
-        settings if search is None else evolve(settings, search=read_table(SearchSettings, search, f"{PLACE}.search"))
-    )
+    if (search := table.get("search")) is None:
+        return settings
+    return evolve(settings, search=read_table(SearchSettings, search, f"{PLACE}.search"))
 
 
 def check_proxies(given: Mapping[str, Any]) -> None:
