@@ -259,10 +259,9 @@ class CommandHooks:
         if tool is None or result.kind not in _HAS_RUN:
             return None
         notes = [] if verdict is None else verdict.notes
-        given = ChangeArguments(dict(arguments)).arguments
-        for hook in self._after:
-            if not hook.is_about(tool, context.request):
-                continue
+        hooks = [hook for hook in self._after if hook.is_about(tool, context.request)]
+        given = ChangeArguments(dict(arguments)).arguments if hooks else {}
+        for hook in hooks:
             answer = await _run_hook(hook, AFTER, context, tool, given, tool_response=result.to_json())
             if answer is None:
                 continue
