@@ -61,7 +61,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
     },
     # Since 0.2.0: the changes of a turn, checks after an edit, notebooks, and others; conditions, gates and windows.
     "pegboard_files": {"lines": Limit(5_800)},
-    "pegboard_guard": {"lines": Limit(4_200)},
+    "pegboard_guard": {"lines": Limit(4_160)},
     # In the own loops of seven frameworks; in child processes, programs and servers.
     "pegboard_adapters": {"tests per line": Limit(1.6)},
     "pegboard_otel": {"tests per line": Limit(1.6)},

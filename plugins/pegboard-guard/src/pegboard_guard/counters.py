@@ -25,7 +25,8 @@ class Counters(Protocol):
                 has no effects, so it may be called again, and in any thread.
 
         Raises:
-            BaseException: They can't be changed; a call that is about to start isn't run.
+            BaseException: They can't be changed; a call that is about to start isn't run. After a call, and at the end
+                of a turn, that is only logged, as is a change that takes over 15 % of `Limits.callback_timeout`.
         """
         ...
 
