@@ -303,14 +303,13 @@ class TurnStore:
             ToolError: The store can't be read.
         """
         restored, refused, done, named = list[str](), dict[str, str](), list[str](), set[str]()
+        stopped = ToolError("the undo was stopped before; it can be repeated.")
         for batch in self._batches(turn):
             if batch[0].is_folder:
                 _remove_folder(batch[0])
                 continue
-            stopped = ToolError("the undo was stopped before; it can be repeated.")
-            for change, error in zip(
-                batch, [stopped] * len(batch) if deadline.is_over else _restore(batch), strict=True
-            ):
+            errors = [stopped] * len(batch) if deadline.is_over else _restore(batch)
+            for change, error in zip(batch, errors, strict=True):
                 name = printable(json.loads(change.place)) if change.name in named else change.name  # of two roots
                 named.add(name)
                 if error is None:
