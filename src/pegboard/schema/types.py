@@ -240,7 +240,7 @@ class _Reader:
 
     def refuse(self, annotation: Any, path: str, why: str, hint: str = _HINT) -> NoReturn:
         """Raises the error for an annotation without JSON Schema."""
-        raise DefinitionError(f"{why}.", tool=self.tool, parameter=path, annotation=annotation, hint=hint)
+        raise DefinitionError(why, tool=self.tool, parameter=path, annotation=annotation, hint=hint)
 
     def read(self, annotation: Any, path: str) -> TypeAdapter:
         """The adapter of an annotation, or of a part of the one being read."""

@@ -121,7 +121,7 @@ def takes_fields(options: Mapping[str, Any], parameters: Sequence[Parameter], to
     if flatten and not fits:
         there = ", ".join(f"{each.name}: {inspect.formatannotation(each.annotation)}" for each in parameters) or "none"
         what = "flatten=True needs a single required parameter of a class with fields, such as a dataclass; there is"
-        raise DefinitionError(f"{what} {there}.", tool=tool, hint="Leave flatten out, or give it such a parameter.")
+        raise DefinitionError(f"{what} {there}", tool=tool, hint="Leave flatten out, or give it such a parameter.")
     return fits
 
 
@@ -163,7 +163,7 @@ def input_schema_of(
                 else _derive(parameters, described, tool)
             )
         except ValueError as error:  # a number with too many digits for Python, deep in a default
-            raise DefinitionError(f"its schema can't be written as JSON: {error}.", tool=tool) from None
+            raise DefinitionError(f"its schema can't be written as JSON: {error}", tool=tool) from None
     text = schema_as_text(given, tool, "input_schema")
     if not of_fields:
         _check_drift(given, parameters, tool)
@@ -203,7 +203,7 @@ def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
             schema_of(each.annotation, tool=tool, path=each.name)
         except DefinitionError as error:
             raise DefinitionError(
-                f"{error.message.rstrip('.')}, so no argument can be converted to it.",
+                f"{error.message.rstrip('.')}, so no argument can be converted to it",
                 tool=tool,
                 parameter=error.parameter,
                 annotation=error.annotation,
@@ -218,11 +218,11 @@ def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str)
     for name in schema.get("properties", {}):
         if name not in names and len(names) == len(parameters):  # it has no **kwargs
             hint = "Add it or **kwargs to the function, or remove it from input_schema."
-            raise DefinitionError("the function has no such parameter.", tool=tool, parameter=name, hint=hint)
+            raise DefinitionError("the function has no such parameter", tool=tool, parameter=name, hint=hint)
     for each in parameters:
         if each.default is EMPTY and each.kind not in STARRED and each.key not in schema.get("required", ()):
             hint = "Require it, or give the parameter a default."
-            raise DefinitionError("input_schema must require it.", tool=tool, parameter=each.name, hint=hint)
+            raise DefinitionError("input_schema must require it", tool=tool, parameter=each.name, hint=hint)
 
 
 def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = False) -> Binder:

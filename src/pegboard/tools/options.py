@@ -212,11 +212,11 @@ def check_options(options: Mapping[str, Any], *, tool: str, of_function: bool = 
         if callable(value) and (name not in _TYPES or name in _MAY_BE_FUNCTIONS):
             _check_function(name, value, tool)
         elif value is not None and (not isinstance(value, cls) or (isinstance(value, bool) and cls is not bool)):
-            raise DefinitionError(f"{name} must be {text}, got {value!r:.100}.", tool=tool)
+            raise DefinitionError(f"{name} must be {text}, got {value!r:.100}", tool=tool)
     away = [name for name in ("memory_limit", "queue") if name in given]
     if away and given.get("executor") in (None, "loop", "thread"):
         hint = "Pass executor='process', too, or the name of an executor that has it."
-        raise DefinitionError(f"there is no {away[0]} in this process.", tool=tool, hint=hint)
+        raise DefinitionError(f"there is no {away[0]} in this process", tool=tool, hint=hint)
     return given
 
 
@@ -225,7 +225,7 @@ def _check_function(name: str, function: Callable[..., Any], tool: str) -> None:
     positional = _POSITIONAL.get(name)
     if positional and CallableKind.of(function) in (CallableKind.ASYNC, CallableKind.ASYNC_GENERATOR):
         hint = "Write it with def; awaiting belongs in the tool itself."
-        raise DefinitionError(f"{name} must not be async: it is called synchronously.", tool=tool, hint=hint)
+        raise DefinitionError(f"{name} must not be async: it is called synchronously", tool=tool, hint=hint)
     bound = partial(function, None) if is_method(function) else function
     try:
         if positional is None:
@@ -235,7 +235,7 @@ def _check_function(name: str, function: Callable[..., Any], tool: str) -> None:
             inspect.signature(bound, **lenient()).bind(*positional, **more)
     except TypeError as error:
         takes = " and ".join(positional) if positional else "request, context and services, or some of them"
-        raise DefinitionError(f"{name} must take {takes}: {error}.", tool=tool) from None
+        raise DefinitionError(f"{name} must take {takes}: {error}", tool=tool) from None
     except ValueError:  # some builtins have no signature
         return
 

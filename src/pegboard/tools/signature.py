@@ -180,11 +180,11 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
         returns = resolved(returns, function, tool=tool, parameter="return")
     signature = Signature(parameters, returns)
     if len(contexts := [each.name for each in parameters if each.annotation is ToolContext]) > 1:
-        what = "a second parameter takes the context."
+        what = "a second parameter takes the context"
         raise DefinitionError(what, tool=tool, parameter=contexts[1], hint="Keep one of them.")
     keys = [each.key for each in signature.visible]
     if twice := next((key for key in keys if keys.count(key) > 1), ""):
-        raise DefinitionError("two parameters have this name in JSON.", tool=tool, parameter=twice)
+        raise DefinitionError("two parameters have this name in JSON", tool=tool, parameter=twice)
     if not written or written[-1].kind is not Kind.VAR_KEYWORD:
         return signature
     every = inspect.signature(innermost(function), **lenient()).parameters.values()
@@ -258,7 +258,7 @@ def _check_binds(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
     try:
         inspect.signature(plain).bind(*args, **kwargs)
     except TypeError as error:
-        what = f"its wrapper {function.__code__.co_qualname} doesn't take what its signature shows ({error})."
+        what = f"its wrapper {function.__code__.co_qualname} doesn't take what its signature shows ({error})"
         hint = "Let the wrapper take all of it, or don't use functools.wraps and annotate the wrapper."
         raise DefinitionError(what, tool=tool, hint=hint) from None
 
@@ -271,10 +271,10 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
     if _is_context(annotation):
         annotation = ToolContext
     elif _is_kind_of_context(annotation):
-        what = "the model would have to fill it: the registry passes only ToolContext itself."
+        what = "the model would have to fill it: the registry passes only ToolContext itself"
         hint = "Annotate it ToolContext; the request is its `request`."
     elif service is not None and (not is_kind(service) or _is_kind_of_context(service)):
-        what = f"a service is found by its class or protocol, and {service} is neither."
+        what = f"a service is found by its class or protocol, and {service} is neither"
         hint = "Write Injected[SomeClass]."
     if not what and written.kind in STARRED and (service or make_default or annotation is ToolContext):
         subject = "a service" if service else "what has a default" if make_default else "the context"
@@ -295,7 +295,7 @@ def with_default(annotation: Any, default: Any, name: str, tool: str) -> tuple[A
     except ValueError as error:
         is_name = "validation_alias" in str(error)
         hint = "Write one name." if is_name else "Write the default itself, or pydantic.Field(...) with it."
-        raise DefinitionError(f"{error}.", tool=tool, parameter=name, hint=hint) from None
+        raise DefinitionError(str(error), tool=tool, parameter=name, hint=hint) from None
     if make is None or default is not EMPTY:
         return annotation, default, None
     return annotation, OMITTED if declared is MISSING else declared, make
@@ -323,7 +323,7 @@ def _unpack(rest: Parameter, tool: str) -> Sequence[Parameter]:
     from pegboard.schema.fields import fields_of
 
     if (fields := fields_of(get_args(rest.annotation)[0])) is None:
-        what = f"its type {rest.annotation} isn't Unpack of a TypedDict."
+        what = f"its type {rest.annotation} isn't Unpack of a TypedDict"
         raise DefinitionError(what, tool=tool, parameter=rest.name, annotation=rest.annotation)
     parameters: list[Parameter] = []
     for each in fields:
@@ -431,7 +431,7 @@ def name_of(function: Any) -> str:
     function, _ = without_partials(function)
     name = getattr(function, "__name__", None) or snake_case(type(function).__name__)
     if name == "<lambda>":
-        raise DefinitionError("a lambda has no name.", hint="Pass name=...")
+        raise DefinitionError("a lambda has no name", hint="Pass name=...")
     return name
 
 

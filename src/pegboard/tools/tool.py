@@ -290,7 +290,7 @@ class Tool:
                 retries. It is called once, whatever event loops the calls run in.
         """
         if not callable(load) and not (isinstance(load, str) and all(load.partition(":"))):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise DefinitionError(f"{load!r:.100} is neither 'module:function' nor a function.", tool=spec.name)
+            raise DefinitionError(f"{load!r:.100} is neither 'module:function' nor a function", tool=spec.name)
         from pegboard.threads import run_in_thread
         from pegboard.tools.services import Services
 
@@ -372,7 +372,7 @@ class Tool:
             options: As `@tool` takes them; by default, the function's docstring is the description.
         """
         if not callable(function):
-            raise DefinitionError(f"{function!r:.100} isn't a function.", tool=name)
+            raise DefinitionError(f"{function!r:.100} isn't a function", tool=name)
         given = check_options({**options, "process_request": function, "offered": False}, tool=name)
         return make_tool({"name": name, "description": docstring_of(function).description}, given)
 
@@ -467,10 +467,10 @@ def make_tool(
     unchecked, examples = made.evolve(checks=None), tuple(options["examples"])  # without the tool's own check
     for index, example in enumerate(examples):
         if not isinstance(example, Mapping):
-            raise DefinitionError(f"example {index} isn't a mapping of arguments: {example!r:.100}.", tool=made.name)
+            raise DefinitionError(f"example {index} isn't a mapping of arguments: {example!r:.100}", tool=made.name)
         if problems := unchecked.check(example):  # pyright: ignore[reportUnknownArgumentType]
             hint = "Correct the example or the types."
-            raise DefinitionError(f"example {index} doesn't fit: {'; '.join(problems)}.", tool=made.name, hint=hint)
+            raise DefinitionError(f"example {index} doesn't fit: {'; '.join(problems)}", tool=made.name, hint=hint)
     return made.with_spec(examples=examples)
 
 
@@ -529,10 +529,10 @@ def _decorate(decorated: Any, options: ToolOptions) -> Any:
 def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, method: bool) -> Tool:
     if isinstance(function, type):
         hint = "Register an instance, or a subclass of TypedTool."
-        raise DefinitionError(f"{function.__name__} is a class.", hint=hint)
+        raise DefinitionError(f"{function.__name__} is a class", hint=hint)
     if not callable(function):
         hint = "Pass options by name: write @tool(name=...) above a function."
-        raise DefinitionError(f"{function!r:.100} isn't a function.", hint=hint)
+        raise DefinitionError(f"{function!r:.100} isn't a function", hint=hint)
     name = options.get("name") or name_of(function)
     given = check_options(options, tool=name, of_function=True)
     signature = signature_of(function, tool=name, method=method)
@@ -584,7 +584,7 @@ def _raw_tool(
     if len(takes) != 1 or takes[0].kind in STARRED:
         hint = "A ToolContext parameter gets the context, Injected[...] ones services; any others need defaults."
         what = "the arguments as a mapping" if argument is None else "the text"
-        raise DefinitionError(f"its handler must take exactly one parameter, {what}.", tool=name, hint=hint)
+        raise DefinitionError(f"its handler must take exactly one parameter, {what}", tool=name, hint=hint)
     filled = [each for each in signature.parameters if each not in signature.visible or each is takes[0]]
     signature = evolve(signature, parameters=tuple(filled))
     make_binder = functools.partial(binder_of_one, signature, argument)

@@ -104,14 +104,14 @@ def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[
     parameters = list(inspect.signature(tool.call, **lenient()).parameters)
     if len(parameters) != 2 or type(tool).call is vars(TypedTool)["call"]:
         hint = "Write call(self, context, input)."
-        raise DefinitionError("it has no method `call` that takes a context and an input.", tool=name, hint=hint)
+        raise DefinitionError("it has no method `call` that takes a context and an input", tool=name, hint=hint)
     own: JsonSchema | None = getattr(tool, "input_schema", None)
     if takes is None or takes is _NONE:
         text = NO_INPUT if own is None else schema_as_text(own, name, "input_schema")
         return (lambda: lambda context, _: ((context, None), {})), text
     if with_default(takes, EMPTY, parameters[1], name)[2] is not None:
         hint = "Remove it, or give it to a field of a class."
-        raise DefinitionError("its input can't have a default.", tool=name, parameter=parameters[1], hint=hint)
+        raise DefinitionError("its input can't have a default", tool=name, parameter=parameters[1], hint=hint)
     context, one = (
         Parameter(each, annotation, EMPTY, Kind.POSITIONAL_ONLY)
         for each, annotation in zip(parameters, (ToolContext, takes), strict=True)
@@ -166,7 +166,7 @@ def _types(cls: type[TypedTool[Any, Any]], tool: str) -> Sequence[Any]:
     found = get_args(base)
     if not found or base.__parameters__:
         hint = f"Write class {cls.__name__}(TypedTool[SomeInput, SomeOutput])."
-        raise DefinitionError("its input and output types aren't given.", tool=tool, hint=hint)
+        raise DefinitionError("its input and output types aren't given", tool=tool, hint=hint)
     return found
 
 
@@ -203,11 +203,11 @@ def tool_of(thing: object) -> Tool | None:
     if isinstance(carried, Method):
         if not inspect.ismethod(thing):
             hint = "Take it from an instance: tool_of(instance.method)."
-            raise DefinitionError("it is a method and has no instance.", tool=carried.tool.name, hint=hint)
+            raise DefinitionError("it is a method and has no instance", tool=carried.tool.name, hint=hint)
         return carried.bound(thing, thing.__self__)
     if inspect.ismethod(thing):
         hint = "Name it so; then the tool can tell the instance from its arguments."
-        raise DefinitionError("the first parameter of a method must be self or cls.", tool=carried.name, hint=hint)
+        raise DefinitionError("the first parameter of a method must be self or cls", tool=carried.name, hint=hint)
     assert isinstance(carried.handler, Handler)
     # A decorator above @tool that uses functools.wraps carries the tool too: what it made is what runs.
     return carried if carried.handler.function is thing else calling(carried, thing)  # pyright: ignore[reportArgumentType]
@@ -254,7 +254,7 @@ def tools_from(thing: Any, *, foreign: bool = False) -> list[Tool]:
             thing = thing()
         except TypeError as error:
             hint = "Register an instance."
-            raise DefinitionError(f"{thing.__name__} can't be made without arguments ({error}).", hint=hint) from None
+            raise DefinitionError(f"{thing.__name__} can't be made without arguments ({error})", hint=hint) from None
     one = tool_of(thing)
     if one is not None:
         return [one]
@@ -263,7 +263,7 @@ def tools_from(thing: Any, *, foreign: bool = False) -> list[Tool]:
     if callable(thing):
         return [Tool.from_function(thing)]
     hint = "Decorate its functions or methods with @tool."
-    raise DefinitionError(f"{thing!r:.100} isn't a tool and contains none.", hint=hint)
+    raise DefinitionError(f"{thing!r:.100} isn't a tool and contains none", hint=hint)
 
 
 def _tool_on(thing: object) -> Tool | Method | None:

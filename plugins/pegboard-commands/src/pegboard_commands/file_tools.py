@@ -264,11 +264,11 @@ def _tools_of(module: ModuleType, file: str) -> Iterator[Tool]:
             own = tool.name if tool.name != export else name
             if not is_valid_name(own):
                 hint = "Rename the file, or name the tool with @tool(name=...)."
-                raise DefinitionError(f"{own!r:.80} can't be a tool's name.", hint=hint)
+                raise DefinitionError(f"{own!r:.80} can't be a tool's name", hint=hint)
             yield tool if own == tool.name else tool.with_spec(name=own)
     if not found:
         hint = f"Put @tool above a function, or name one 'default' or {file!r}."
-        raise DefinitionError("it has no tools.", hint=hint)
+        raise DefinitionError("it has no tools", hint=hint)
 
 
 def _is_export(export: str, thing: Any, module: ModuleType, file: str) -> bool:
