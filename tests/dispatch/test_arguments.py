@@ -1283,7 +1283,7 @@ def contain_itself(arguments):
 def test_arguments_that_cant_be_prepared_are_invalid_and_nothing_runs(prepare_arguments, make, send):
     result = send(make(never, prepare_arguments=prepare_arguments), {}).result
     assert result.kind == "invalid_arguments"
-    assert ": it can't read them. Correct them" in result.text
+    assert ": it can't read them.\nCorrect them" in result.text
     assert ("secret" in f"{result.detail}") is (prepare_arguments is fail)
 
 
@@ -1293,7 +1293,7 @@ def test_a_preparation_can_say_what_is_wrong(make, send):
 
     result = send(make(never, prepare_arguments=prepare_arguments), {}).result
     assert result.kind == "invalid_arguments"
-    assert ": Give path or paths, not both. Correct them" in result.text
+    assert ": Give path or paths, not both.\nCorrect them" in result.text
 
 
 def test_a_preparation_that_fails_leaves_the_arguments_as_they_were(make):

@@ -210,7 +210,7 @@ async def prepare(state: CallState, tool: Tool, function: Preparer, arguments: J
         if isinstance(error, CallError) and error.kind != "invalid_arguments":
             raise
         reason = error.text if isinstance(error, ToolError) else "it can't read them."
-        text = f"Invalid arguments for {tool.name}: {reason} Correct them and call the tool again."
+        text = f"Invalid arguments for {tool.name}: {reason}\nCorrect them and call the tool again."
         raise CallError("invalid_arguments", text, detail=detail_of(error)) from error
 
 
