@@ -17,12 +17,12 @@ from pegboard.errors import check_keys, hide
 from pegboard.json import is_object
 from pegboard.threads import run_in_thread
 from pegboard_openapi.document import Document, DocumentError, is_url, origin_of
-from pegboard_openapi.operations import HEADER
+from pegboard_openapi.operations import HEADER_NAME
 
 if TYPE_CHECKING:
     import httpx2
 
-_KINDS: Final = ("env", "keyring")
+_SOURCES: Final = ("env", "keyring")  # of secrets
 _KEYS: Final = (
     *("type", "in", "name", "scheme", "value", "username", "password"),
     *("client_id", "client_secret", "scopes", "token_url"),
@@ -73,7 +73,7 @@ class Scheme:
     own: bool = False
 
     def secret(self, key: str, secrets: list[str]) -> str:
-        """The secret of a setting, looked up now.
+        """The secret of a setting, looked up now, and added to `secrets`.
 
         Raises:
             ToolError: It isn't there; the cause is for the operator.
@@ -82,7 +82,7 @@ class Scheme:
         kind, _, name = value.partition(":") if isinstance(value, str) else ("", "", "")
         missing: list[str] = []
         place = f"auth.{self.name}.{key}"
-        found = with_secrets({place: {kind: name} if kind in _KINDS else value}, missing, secrets)
+        found = with_secrets({place: {kind: name} if kind in _SOURCES else value}, missing, secrets)
         if missing or not isinstance(found.get(place), str):
             text = f"The credentials {self.name!r} aren't set up here. Continue without this tool, or tell the user."
             raise ToolError(text) from DocumentError("; ".join(missing) or f"auth.{self.name} has no {key}")
@@ -111,7 +111,7 @@ def read_schemes(document: Document, auth: Mapping[str, Any]) -> tuple[dict[str,
 
 
 def _scheme(document: Document, name: str, declared: Mapping[str, Any], given: Any) -> Scheme:
-    """The scheme of a name, as the settings or the document say what it is.
+    """The scheme of a name, as the settings describe it, or else the document.
 
     Raises:
         DocumentError: It isn't supported, or the settings don't fit it.
@@ -130,7 +130,7 @@ def _scheme(document: Document, name: str, declared: Mapping[str, Any], given: A
         place, key = facts.get("in"), facts.get("name")
         if place not in ("header", "query", "cookie") or not isinstance(key, str):
             raise DocumentError("an API key needs 'in' (header, query or cookie) and 'name'")
-        if place != "query" and not HEADER.fullmatch(key):
+        if place != "query" and not HEADER_NAME.fullmatch(key):
             raise DocumentError(f"no {place} can have the name {key!r:.80}")
         return Scheme(name, "key", given, place, key, own=own)
     if kind == "http" and http in ("bearer", "basic"):
@@ -144,7 +144,7 @@ def _scheme(document: Document, name: str, declared: Mapping[str, Any], given: A
             raise DocumentError(f"has only the flows {', '.join(flows) or 'none'}; {hint}")
         flow: Any = flows.get("clientCredentials", {})
         url = urljoin(document.main.location, str(given.get("token_url") or flow.get("tokenUrl", "")))
-        origin_of(url)
+        origin_of(url)  # refuses what is no address
         scopes: Any = given.get("scopes")
         return Scheme(name, "client", given, token_url=url, scopes=None if scopes is None else tuple(scopes), own=own)
     what = f"http {http}" if kind == "http" else str(kind)
@@ -170,14 +170,14 @@ class Authenticator:
                 return [(self.schemes[name], scopes) for name, scopes in group.items()]
         return [(scheme, ()) for scheme in self.schemes.values() if scheme.own]
 
-    def lacking(self, security: Sequence[Mapping[str, tuple[str, ...]]]) -> list[str]:
-        """The names of schemes of which an operation may need credentials that there aren't."""
+    def missing_schemes(self, security: Sequence[Mapping[str, tuple[str, ...]]]) -> list[str]:
+        """The schemes that an operation may use, by name, if it requires one and no group of them has credentials."""
         if not security or {} in security or self.choose(security):
             return []
         return sorted({name for group in security for name in group})
 
     async def add(
-        self, made: Credentials, chosen: Sequence[tuple[Scheme, tuple[str, ...]]], client: httpx2.AsyncClient
+        self, credentials: Credentials, chosen: Sequence[tuple[Scheme, tuple[str, ...]]], client: httpx2.AsyncClient
     ) -> None:
         """Adds the credentials by these schemes.
 
@@ -186,17 +186,17 @@ class Authenticator:
         """
         for scheme, scopes in chosen:
             if scheme.kind == "key":
-                secret = await run_in_thread(scheme.secret, "value", made.secrets)
-                _add_key(made, scheme, secret)
+                secret = await run_in_thread(scheme.secret, "value", credentials.secrets)
+                _add_key(credentials, scheme, secret)
             elif scheme.kind == "bearer":
-                secret = await run_in_thread(scheme.secret, "value", made.secrets)
-                made.headers["authorization"] = f"Bearer {secret}"
+                secret = await run_in_thread(scheme.secret, "value", credentials.secrets)
+                credentials.headers["authorization"] = f"Bearer {secret}"
             elif scheme.kind == "basic":
-                made.headers["authorization"] = await run_in_thread(_basic, scheme, made.secrets)
+                credentials.headers["authorization"] = await run_in_thread(_basic, scheme, credentials.secrets)
             else:
-                token = await self._token(scheme, scopes, client, made.secrets)
-                made.headers["authorization"] = f"Bearer {token}"
-        for name, value in made.headers.items():
+                token = await self._token(scheme, scopes, client, credentials.secrets)
+                credentials.headers["authorization"] = f"Bearer {token}"
+        for name, value in credentials.headers.items():
             if not value.isascii() or not value.isprintable():
                 raise ToolError("The credentials aren't set up correctly here. Tell the user.") from DocumentError(
                     f"the secret for the header {name!r} has characters that no header can have"
@@ -223,13 +223,13 @@ class Authenticator:
         return token
 
 
-def _add_key(made: Credentials, scheme: Scheme, secret: str) -> None:
+def _add_key(credentials: Credentials, scheme: Scheme, secret: str) -> None:
     if scheme.place == "header":
-        made.headers[scheme.key] = secret
+        credentials.headers[scheme.key] = secret
     elif scheme.place == "query":
-        made.query.append(f"{quote(scheme.key, safe='')}={quote(secret, safe='')}")
+        credentials.query.append(f"{quote(scheme.key, safe='')}={quote(secret, safe='')}")
     else:
-        made.cookies.append(f"{scheme.key}={quote(secret, safe='')}")
+        credentials.cookies.append(f"{scheme.key}={quote(secret, safe='')}")
 
 
 def _basic(scheme: Scheme, secrets: list[str]) -> str:
@@ -246,7 +246,7 @@ def _basic(scheme: Scheme, secrets: list[str]) -> str:
 async def _fetch_token(
     scheme: Scheme, scopes: Sequence[str], pair: tuple[str, str], client: httpx2.AsyncClient, secrets: list[str]
 ) -> tuple[str, float]:
-    """A new token and its seconds."""
+    """A new token, and for how many seconds it is valid."""
     import httpx2
 
     user, password = (quote(each, safe="") for each in pair)  # RFC 6749, 2.3.1
@@ -269,7 +269,7 @@ async def _fetch_token(
 
 
 def _token_in(status: int, content: bytes) -> tuple[str, float]:
-    """The token and its seconds in an answer; raises `ValueError` if there is none."""
+    """The token in an answer, and for how many seconds it is valid; raises `ValueError` if there is none."""
     if status != 200:
         raise ValueError(f"the answer is {status}: {content[:300]!r}")
     try:
@@ -280,13 +280,13 @@ def _token_in(status: int, content: bytes) -> tuple[str, float]:
         token, seconds = None, 0.0
     if not isinstance(token, str):
         raise ValueError("the answer has no access_token, or its expires_in isn't a number")  # noqa: TRY004  data from outside
-    return token, min(86_400.0, seconds)  # in this order also for NaN
+    return token, min(86_400.0, seconds)  # in this order, NaN is the former, too
 
 
 def may_get_secrets(location: str, base_url: str | None, url: str) -> bool:
-    """Whether a server may get credentials: one that the settings name, or a document that may decide it.
+    """Whether a server may get credentials: one that the settings name, or one that the document may choose.
 
-    A document from a URL decides it for its own server only; one from a file, for all that it names.
+    A document from a URL may choose only its own server; one from a file, any that it names.
 
     Args:
         location: The document's.

@@ -22,7 +22,7 @@ from pegboard.threads import run_in_thread
 from pegboard.tools import is_text_type, media_type, plain_type
 from pegboard_openapi.auth import Authenticator, Credentials, Scheme, may_get_secrets
 from pegboard_openapi.document import DocumentError, origin_of
-from pegboard_openapi.operations import SAFE, Operation
+from pegboard_openapi.operations import IDEMPOTENT, SAFE, Operation
 from pegboard_openapi.options import Options
 from pegboard_openapi.requests import Draft, draft_of, file_paths, read_uploads
 
@@ -36,7 +36,7 @@ _MOST_ERROR: Final = 4_000  # characters of an error's body for the model
 _MOST_ERROR_BODY: Final = 100_000
 _MOST_WAIT: Final = 86_400.0
 _RETRYABLE: Final = frozenset({429, 503})
-_RETRYABLE_IF_REPEATABLE: Final = frozenset({408, 425, 500, 502, 504})
+_RETRYABLE_IF_IDEMPOTENT: Final = frozenset({408, 425, 500, 502, 504})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _CHARSET: Final = re.compile(  # of the web: Python has others, such as punycode, that take quadratic time
     r"charset\s*=\s*[\"']?((?:utf-?(?:8|16|32)|us-ascii|latin|iso-|windows-|koi8|gb|big5|euc|shift_jis)[\w-]*)",
@@ -92,23 +92,23 @@ class Caller:
         client = await run_in_thread(_make_client)  # loading httpx2 and certificates takes long
         import httpx2
 
-        made = Credentials()
+        credentials = Credentials()
         limit = asyncio.timeout(self.options.timeout)
         try:
             async with limit, client:
                 chosen = self._choose(operation, draft.url)
-                await self.authenticator.add(made, chosen, client)
-                answer = await self._send(client, draft, made)
+                await self.authenticator.add(credentials, chosen, client)
+                answer = await self._send(client, draft, credentials)
         except TimeoutError:
             if not limit.expired():
                 raise
-            return _late(operation, self.options.timeout)
+            return _timeout_result(operation, self.options.timeout)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            return _no_answer(operation, error, made.secrets)
+            return _no_answer(operation, error, credentials.secrets)
         if answer.status == 401:
             self.authenticator.forget(chosen)
-        results = _Results(operation, answer, made.secrets, self.options.most_bytes, bool(chosen))
-        return await run_in_thread(results.result)  # a large one takes long
+        reader = _AnswerReader(operation, answer, credentials.secrets, self.options.most_bytes, bool(chosen))
+        return await run_in_thread(reader.result)  # a large answer takes long
 
     def _choose(self, operation: Operation, url: str) -> list[tuple[Scheme, tuple[str, ...]]]:
         """The schemes for a request.
@@ -138,7 +138,7 @@ class Caller:
                 await response.aclose()
             try:
                 target = urljoin(draft.url, location)
-            except ValueError:  # no address, which is shown as it is
+            except ValueError:  # it is no address, and shown as it is
                 target = location
             if _is_same_server(draft.url, target):
                 draft = _redirect(draft, target, response.status_code)
@@ -155,10 +155,13 @@ class Caller:
             return False
 
     async def _read(self, response: httpx2.Response) -> Answer:
+        import httpx2
+
         headers = {name.lower(): value for name, value in response.headers.items()}
         if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
             # Once it is decompressed, it could exceed any limit.
-            raise httpx2_error("the answer is compressed, although the request ruled that out", response)
+            text = "the answer is compressed, although the request ruled that out"
+            raise httpx2.DecodingError(text, request=response.request)
         content, most = bytearray(), self.options.most_bytes if response.is_success else _MOST_ERROR_BODY
         async for part in response.aiter_raw():
             content += part
@@ -179,17 +182,10 @@ def _make_client() -> httpx2.AsyncClient:
 
 @cache
 def _tls() -> SSLContext:
-    """One for all clients, as making it takes long."""
+    """The context of all clients, as loading the certificates takes long."""
     import httpx2
 
     return httpx2.create_ssl_context()
-
-
-def httpx2_error(text: str, response: httpx2.Response) -> httpx2.HTTPError:
-    """An error of an answer."""
-    import httpx2
-
-    return httpx2.DecodingError(text, request=response.request)
 
 
 def _request(client: httpx2.AsyncClient, draft: Draft, credentials: Credentials) -> httpx2.Request:
@@ -217,18 +213,16 @@ def _is_same_server(url: str, target: str) -> bool:
 
 def _redirect(draft: Draft, url: str, status: int) -> Draft:
     """The request for a redirect on the same server, by RFC 9110, 15.4."""
-    if draft.method in ("GET", "HEAD") or (status in (307, 308)):
+    if draft.method in ("GET", "HEAD") or status in (307, 308) or (status != 303 and draft.method != "POST"):
         return evolve(draft, url=url)
-    if status == 303 or draft.method == "POST":
-        headers = {name: value for name, value in draft.headers.items() if name != "content-type"}
-        return Draft("GET", url, headers, draft.cookies)
-    return evolve(draft, url=url)
+    headers = {name: value for name, value in draft.headers.items() if name != "content-type"}
+    return Draft("GET", url, headers, draft.cookies)
 
 
 # Answers ----------------------------------------------------------------------------------------------------------
 
 
-def _late(operation: Operation, seconds: float) -> ToolResult:
+def _timeout_result(operation: Operation, seconds: float) -> ToolResult:
     more = "" if operation.method in SAFE else " It may have taken effect: check that before you call it again."
     return ToolResult.error("timeout", f"{operation.name}: the server didn't answer within {seconds:g} s.{more}")
 
@@ -260,8 +254,8 @@ def _no_answer(operation: Operation, error: Exception, secrets: Sequence[str]) -
 
 
 @frozen(eq=False)
-class _Results:
-    """Makes the result of one answer."""
+class _AnswerReader:
+    """Reader of one answer, which makes its result."""
 
     operation: Operation
     answer: Answer
@@ -306,8 +300,8 @@ class _Results:
             if found.startswith("audio/"):
                 return ToolResult(AudioContent(content, found))
         found = kind if is_text_type(kind) else media_type(content, kind)
-        if found == "text/html" and not self._documents_html():
-            return self._no_json("an HTML page" + self._title())
+        if found == "text/html" and not self._may_be_html():
+            return self._mismatch("an HTML page" + self._title())
         if is_text_type(found):
             return ToolResult(self._redact(self._text()))
         return ToolResult(FileContent(self.operation.server + self.operation.path, content, found))
@@ -323,16 +317,16 @@ class _Results:
                 compact, data = redacted, from_json(redacted.encode())
         except (ValueError, RecursionError):
             if text.lstrip().startswith("<"):
-                return self._no_json("an HTML page" + self._title())
-            return self._no_json("something else")
+                return self._mismatch("an HTML page" + self._title())
+            return self._mismatch("something else")
         return ToolResult(compact, data)
 
-    def _documents_html(self) -> bool:
-        """Whether the document has answers in HTML, or says nothing about their media type."""
+    def _may_be_html(self) -> bool:
+        """Whether the document describes answers in HTML, or no media type of answers."""
         media = self.operation.media
         return not media or any("html" in each or "*" in each for each in media)
 
-    def _no_json(self, what: str) -> ToolResult:
+    def _mismatch(self, what: str) -> ToolResult:
         done = "" if self.operation.method in SAFE else " It may have taken effect."
         text = f"{self.operation.name}: the server answered {what} instead of what its document says.{done}"
         return ToolResult.error("invalid_output", text, detail=self._redact(self._text(), _MOST_ERROR))
@@ -356,8 +350,8 @@ class _Results:
         hint = None
         if answer.status in (401, 403) and operation.security and not self.has_credentials:
             hint = f"No credentials for {' or '.join(sorted({n for g in operation.security for n in g}))!r} are set up."
-        repeatable = operation.method in SAFE or operation.method in ("PUT", "DELETE")
-        retryable = answer.status in _RETRYABLE or (repeatable and answer.status in _RETRYABLE_IF_REPEATABLE)
+        statuses = _RETRYABLE | _RETRYABLE_IF_IDEMPOTENT if operation.method in IDEMPOTENT else _RETRYABLE
+        retryable = answer.status in statuses
         after = retry_after(answer.headers.get("retry-after")) if retryable else None
         return ToolError(text, retryable=retryable, retry_after=after, hint=hint)
 

@@ -80,37 +80,14 @@ def parse_document(content: bytes, location: str) -> JsonObject:
     except (ValueError, RecursionError) as error:
         raise DocumentError(f"{location}: it can't be read: {error}") from None
     if not is_object(root):
-        raise DocumentError(f"{location}: it isn't an OpenAPI document, but {_kind(root)}")
+        raise DocumentError(f"{location}: it isn't an OpenAPI document, but {_type_text(root)}")
     return root
 
 
-def _kind(value: object) -> str:
+def _type_text(value: object) -> str:
     return {"list": "a list", "str": "a text", "dict": "an object", "NoneType": "null"}.get(
         type(value).__name__, f"a value of type {type(value).__name__}"
     )
-
-
-def _parse_yaml(content: bytes) -> Any:
-    """The data of a YAML text, by YAML 1.2's core schema: dates and `on` are texts; all keys become texts."""
-    import yaml  # slow to import, and not needed for JSON
-
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    class Loader(base):
-        yaml_implicit_resolvers: Mapping[str, Any] = {}
-
-        def flatten_mapping(self, node: Any) -> None:
-            if any(key.value == "<<" for key, _ in node.value):  # those of aliases may grow without bounds
-                raise ValueError("merge keys (<<) aren't supported; write the members out")
-
-    for kind, pattern, first in _SCALARS:
-        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"(?:{pattern})$"), first)
-    try:
-        root = yaml.load(content, Loader)  # noqa: S506  a safe one
-    except (yaml.YAMLError, UnicodeError) as error:
-        raise ValueError(" ".join(str(error).split())[:300]) from None
-    _count_values(root)
-    return root
 
 
 _SCALARS: Final = (
@@ -119,12 +96,36 @@ _SCALARS: Final = (
     ("float", r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+", list("-+.0123456789")),
     ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
 )
+"""The scalars of YAML 1.2's core schema: type, pattern, first characters."""
 
 
-def _count_values(root: Any) -> None:
-    """Makes all keys texts; raises `ValueError` for a value that JSON hasn't, or too many with each alias written out.
+def _parse_yaml(content: bytes) -> Any:
+    """The data of a YAML text, as JSON has it: dates and `on` are texts, and so are all keys."""
+    import yaml  # slow to import, and not needed for JSON
 
-    An alias is the same object again, which is counted again without being looked at again.
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):
+        yaml_implicit_resolvers: Mapping[str, Any] = {}
+
+        def flatten_mapping(self, node: Any) -> None:
+            if any(key.value == "<<" for key, _ in node.value):  # merged aliases may grow without bounds
+                raise ValueError("merge keys (<<) aren't supported; write the members out")
+
+    for kind, pattern, first in _SCALARS:
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"(?:{pattern})$"), first)
+    try:
+        root = yaml.load(content, Loader)  # noqa: S506  a safe one
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise ValueError(" ".join(str(error).split())[:300]) from None
+    _convert_to_json(root)
+    return root
+
+
+def _convert_to_json(root: Any) -> None:
+    """Makes all keys texts, in place; raises `ValueError` for a value that JSON doesn't have, or for too many values.
+
+    Each alias, which is the same object again, counts as if it were written out; it is converted once.
     """
     sizes: dict[int, int] = {}
 
@@ -181,7 +182,7 @@ def read_file(path: str) -> bytes:
 
 
 def fetch(url: str, seconds: float, allowed: Callable[[str], bool] = is_url) -> bytes:
-    """The bytes of a document at a URL, or where that redirects to, if it is allowed; not for an event loop's thread.
+    """The bytes of a document at a URL, after redirects to `allowed` URLs; not to be called in an event loop's thread.
 
     Raises:
         DocumentError: There is no document, or it is too large, or takes too long.
@@ -190,13 +191,13 @@ def fetch(url: str, seconds: float, allowed: Callable[[str], bool] = is_url) -> 
 
     import httpx2
 
-    place = without_query(url)
+    shown = without_query(url)
     try:
         return asyncio.run(_fetch(url, seconds, allowed))
     except TimeoutError:
-        raise DocumentError(f"{place} can't be fetched: it takes longer than {seconds:g} s") from None
+        raise DocumentError(f"{shown} can't be fetched: it takes longer than {seconds:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        raise DocumentError(f"{place} can't be fetched: {error or type(error).__name__}") from None
+        raise DocumentError(f"{shown} can't be fetched: {error or type(error).__name__}") from None
 
 
 async def _fetch(url: str, seconds: float, allowed: Callable[[str], bool]) -> bytes:
@@ -206,7 +207,7 @@ async def _fetch(url: str, seconds: float, allowed: Callable[[str], bool]) -> by
     import httpx2
 
     headers = {"accept": "application/json, application/yaml, */*;q=0.5", "accept-encoding": "identity"}
-    # Waits of the client for single parts wouldn't end with a server that sends them slowly.
+    # The client's own timeouts are for single reads: a server that sends slowly would never exceed them.
     async with asyncio.timeout(seconds), httpx2.AsyncClient(headers=headers, timeout=None) as client:
         for _ in range(_MOST_HOPS):
             async with client.stream("GET", url) as response:
@@ -273,21 +274,21 @@ class Document:
             raise DocumentError(f"{place}: Swagger {root['swagger']!r:.20} isn't supported; {hint}")
         if version is None:
             raise DocumentError(f"{place}: it isn't an OpenAPI document: it has no 'openapi' with its version")
-        found = _VERSION.fullmatch(str(version))
-        if found is None:
+        match = _VERSION.fullmatch(str(version))
+        if match is None:
             raise DocumentError(f"{place}: OpenAPI {version!r:.20} isn't supported; 3.0, 3.1 and 3.2 are")
-        self.minor = int(found[1])
+        self.minor = int(match[1])
         self._sources[self.main.location] = self.main
 
     def follow(self, value: Any, source: Source, what: str) -> tuple[JsonObject, Source]:
-        """An object, or the one that its reference leads to, with the file that it is in.
+        """An object, or the one that its reference leads to, with the file that it is in; errors call it `what`.
 
         Raises:
             DocumentError: It isn't an object, or its reference leads nowhere.
         """
         for _ in range(_MOST_HOPS):
             if not is_object(value):
-                raise DocumentError(f"{what} isn't an object, but {_kind(value)}")
+                raise DocumentError(f"{what} isn't an object, but {_type_text(value)}")
             reference = value.get("$ref")
             if not isinstance(reference, str):
                 return value, source
@@ -317,7 +318,7 @@ class Document:
         return value, source, pointer
 
     def _source(self, base: str, source: Source, reference: str) -> Source:
-        """The file that a reference names, if it may be read."""
+        """The file that a reference names, if it may be read; each is read once, also one that fails."""
         here = source.location
         try:
             if is_url(base) or is_url(here):
@@ -348,6 +349,7 @@ class Document:
 
     def _allows(self, location: str) -> bool:
         """Whether references may lead to a resolved path or a URL."""
+        # `..`, also as %2e%2e, which servers resolve; and other schemes, such as file:
         if ".." in unquote(location).split("/") or not (is_url(location) or os.path.isabs(location)):  # noqa: PTH117
             return False
         for each in self.allowed:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urljoin
 
 from attrs import define, field, frozen
 
+from pegboard import Problem
 from pegboard.json import digest_of, is_array, is_object
 from pegboard.tools import encodable_text, is_text_type, is_valid_name, plain_type
 from pegboard.typing import JsonObject, JsonSchema
@@ -22,8 +24,10 @@ METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "t
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "TRACE"})
 """Methods that change nothing, by RFC 9110 and OpenAPI 3.2."""
 
-_STYLES: Final = {"path": "simple", "query": "form", "header": "simple", "cookie": "form", "querystring": ""}
-_KNOWN_STYLES: Final = {
+IDEMPOTENT: Final = SAFE | {"DELETE", "PUT"}
+"""Methods of which the same request twice has the effect of one, by RFC 9110."""
+
+_STYLES: Final = {  # of which the first is the default
     "path": ("simple", "label", "matrix"),
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
     "header": ("simple",),
@@ -31,29 +35,18 @@ _KNOWN_STYLES: Final = {
     "querystring": ("",),
 }
 _OWN_HEADERS: Final = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "cookie",
-        "expect",
-        "host",
-        "te",
-    }
-    | {"proxy-authorization", "trailer", "transfer-encoding", "upgrade"}
+    {"accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "cookie", "expect"}
+    | {"host", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 """Headers that no argument sets: OpenAPI ignores some, and others belong to the connection."""
 
-HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """The names of headers and cookies, by RFC 9110, 5.6.2."""
 
-_ARGUMENT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _MOST_ARGUMENT: Final = 64
 _MOST_NAME: Final = 64
-_DIGEST: Final = 8
+_DIGEST_LENGTH: Final = 8
 _MOST_DESCRIPTION: Final = 8_000
 _MOST_COMPOSED: Final = 200  # schemas in allOf and the like that are searched for files
 _BODY_KINDS: Final = ("json", "form", "multipart", "text", "file")  # the earlier, the better for a model
@@ -70,7 +63,7 @@ class Parameter:
         style: How a list or an object is written there.
         explode: Whether each item is written by itself.
         reserved: Whether reserved characters aren't encoded.
-        media: The media type that its value is written in, instead of a style.
+        media: The media type that its value is written in, in place of a style.
     """
 
     name: str
@@ -133,7 +126,7 @@ class Operation:
 
 @frozen(eq=False)
 class Listing:
-    """What a model and people read of an operation.
+    """What a model and people read about an operation.
 
     Attributes:
         own_name: The document's name for it, or its method and path.
@@ -150,6 +143,21 @@ class Listing:
     tags: tuple[str, ...]
 
 
+@frozen(eq=False)
+class _Candidate:
+    """An operation as the document has it, with its path item, and the file that these are in."""
+
+    method: str
+    path: str
+    operation: JsonObject
+    item: JsonObject
+    source: Source
+
+    @property
+    def route(self) -> str:
+        return f"{self.method} {self.path}"
+
+
 @define(eq=False)
 class Reader:
     """Reader of a document's operations.
@@ -157,9 +165,9 @@ class Reader:
     Attributes:
         document: The document.
         base_url: Replaces all of the document's servers, if given.
-        prefix: Begins the names of all tools.
+        prefix: The prefix of all tools' names.
         hidden: Parameters that credentials set, as (place, name), which models don't see.
-        problems: What is wrong with operations that are left out, each with its name.
+        problems: What is wrong with operations that are left out.
         notes: What the operator should know.
     """
 
@@ -167,7 +175,7 @@ class Reader:
     base_url: str | None = None
     prefix: str = ""
     hidden: frozenset[tuple[str, str]] = frozenset()
-    problems: list[tuple[str, str]] = field(factory=list[tuple[str, str]], init=False)
+    problems: list[Problem] = field(factory=list[Problem], init=False)
     notes: list[str] = field(factory=list[str], init=False)
     definitions: Definitions = field(init=False)
 
@@ -180,27 +188,25 @@ class Reader:
         Raises:
             DocumentError: `paths` isn't an object.
         """
-        found = list(self._candidates())
-        names = self._names([(each, f"{method} {path}") for method, path, each, *_ in found])
-        for (method, path, operation, item, source), (name, own_name) in zip(found, names, strict=True):
+        candidates = list(self._candidates())
+        for candidate, (name, own_name) in zip(candidates, self._names(candidates), strict=True):
             try:
-                read = self._operation(name, own_name, method, path, operation, item, source)
+                read = self._operation(name, own_name, candidate)
             except (DocumentError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-                self.problems.append((name, f"{method} {path} is left out: {error}"))
+                self.problems.append(Problem(f"{candidate.route} is left out: {error}", name))
             else:
                 yield read
 
-    def _candidates(self) -> Iterator[tuple[str, str, JsonObject, JsonObject, Source]]:
-        """Method, path, operation, path item, and the file that these are in."""
+    def _candidates(self) -> Iterator[_Candidate]:
         main = self.document.main
         paths: Any = main.root.get("paths") or {}
         if not is_object(paths):
             raise DocumentError(f"{main.location or 'the document'}: 'paths' isn't an object")
-        for path, written in paths.items():
+        for path, value in paths.items():
             if path.startswith("x-"):
                 continue
             try:
-                item, source = self.document.follow(written, main, f"the path {path!r:.100}")
+                item, source = self.document.follow(value, main, f"the path {path!r:.100}")
                 methods = {key.upper(): item[key] for key in METHODS if key in item}
                 if self.document.minor >= 2:
                     methods |= {"QUERY": item["query"]} if "query" in item else {}
@@ -209,85 +215,84 @@ class Reader:
                         raise DocumentError("its additionalOperations aren't an object")  # noqa: TRY301
                     methods |= more
             except DocumentError as error:
-                self.problems.append(("", f"{path:.200} is left out: {error}"))
+                self.problems.append(Problem(f"{path:.200} is left out: {error}"))
                 continue
             for method, operation in methods.items():
                 if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,30}", method) or not is_object(operation):
-                    self.problems.append(("", f"{method!s:.40} {path:.200} is left out: it isn't an operation"))
+                    self.problems.append(Problem(f"{method!s:.40} {path:.200} is left out: it isn't an operation"))
                 else:
-                    yield method, path, operation, item, source
+                    yield _Candidate(method, path, operation, item, source)
 
     # Names ------------------------------------------------------------------------------------------------------
 
-    def _names(self, operations: Sequence[tuple[JsonObject, str]]) -> list[tuple[str, str]]:
+    def _names(self, operations: Sequence[_Candidate]) -> list[tuple[str, str]]:
         """A name for each operation, and the document's own.
 
         A name depends on the operation alone, unless two would have the same: then all of these but one that needed no
         change end with a digest.
         """
-        own: list[tuple[str, str]] = []  # the document's name, and what is unique
+        own: list[tuple[str, str]] = []  # the document's name, and one that no other operation has
         seen: dict[str, str] = {}
-        for operation, place_written in operations:
-            written: Any = operation.get("operationId")
-            name, place = encodable_text(written) if isinstance(written, str) else "", encodable_text(place_written)
+        for candidate in operations:
+            operation_id: Any = candidate.operation.get("operationId")
+            name = encodable_text(operation_id) if isinstance(operation_id, str) else ""
+            route = encodable_text(candidate.route)
             if not name.strip():
-                own.append((place, place))
+                own.append((route, route))
             elif name in seen:
-                self.notes.append(f"{place} and {seen[name]} have the same operationId, {name!r:.100}")
-                own.append((name, f"{name} {place}"))
+                self.notes.append(f"{route} and {seen[name]} have the same operationId, {name!r:.100}")
+                own.append((name, f"{name} {route}"))
             else:
-                seen[name] = place
+                seen[name] = route
                 own.append((name, name))
-        plain = [self._plain(name) for name, _ in own]
-        users: dict[str, int] = {}
-        for name in plain:
-            users[name.lower()] = users.get(name.lower(), 0) + 1
+        fitted = [self._fit(name) for name, _ in own]
+        users = Counter(name.lower() for name in fitted)
         names: list[tuple[str, str]] = []
-        for (name, unique), simple in zip(own, plain, strict=True):
-            exact = self.prefix + unique == simple
-            names.append((simple if exact or users[simple.lower()] == 1 else self._digest_name(simple, unique), name))
+        for (name, unique), fit in zip(own, fitted, strict=True):
+            is_free = users[fit.lower()] == 1 or fit == self.prefix + unique
+            names.append((fit if is_free else self._digest_name(fit, unique), name))
         return names
 
-    def _plain(self, name: str) -> str:
+    def _fit(self, name: str) -> str:
+        """A name with the prefix, in the characters and the length that providers accept."""
         words = name
         if re.match(r"[A-Z]+ /", name):  # a method and a path
             words = name.lower().replace("{", "").replace("}", "")
-        simple = self.prefix + re.sub(r"[^A-Za-z0-9_-]+", "_", words).strip("_")
-        if not re.match("[A-Za-z_]", simple):
-            simple = f"_{simple}"
-        return simple if is_valid_name(simple) else self._digest_name(simple, name)
+        fit = self.prefix + re.sub(r"[^A-Za-z0-9_-]+", "_", words).strip("_")
+        if not re.match("[A-Za-z_]", fit):
+            fit = f"_{fit}"
+        return fit if is_valid_name(fit) else self._digest_name(fit, name)
 
     @staticmethod
-    def _digest_name(simple: str, unique: str) -> str:
-        digest = digest_of(unique).rpartition(":")[2][:_DIGEST]
-        stem = f"_{simple}" if simple.lower().startswith("pegboard_") else simple
-        return f"{stem[: _MOST_NAME - _DIGEST - 1]}_{digest}"
+    def _digest_name(name: str, unique: str) -> str:
+        digest = digest_of(unique).rpartition(":")[2][:_DIGEST_LENGTH]
+        stem = f"_{name}" if name.lower().startswith("pegboard_") else name
+        return f"{stem[: _MOST_NAME - _DIGEST_LENGTH - 1]}_{digest}"
 
     # Parts ------------------------------------------------------------------------------------------------------
 
-    def _operation(  # noqa: PLR0913, PLR0917  the parts of one operation
-        self, name: str, own_name: str, method: str, path: str, operation: JsonObject, item: JsonObject, source: Source
-    ) -> tuple[Operation, Listing]:
-        arguments = _Arguments(self.definitions, f"{method} {path}")
+    def _operation(self, name: str, own_name: str, candidate: _Candidate) -> tuple[Operation, Listing]:
+        operation, item, source = candidate.operation, candidate.item, candidate.source
+        arguments = _Arguments(self.definitions, candidate.route)
         parameters = [
             parameter
             for each, where in self._parameters(operation, item, source)
             if (parameter := self._parameter(each, where, arguments)) is not None
         ]
-        written = {parameter.name for parameter in parameters if parameter.place == "path"}
-        if missing := sorted({*re.findall(r"\{([^{}]*)\}", path)} - written):
+        described = {parameter.name for parameter in parameters if parameter.place == "path"}
+        if missing := sorted({*re.findall(r"\{([^{}]*)\}", candidate.path)} - described):
             raise DocumentError(f"its path has {', '.join(missing)}, which no parameter describes")
         body = self._body(operation, source, arguments)
         summary, description = (_text(operation.get(key)) for key in ("summary", "description"))
         texts = dict.fromkeys(filter(None, (summary, description)))
-        text = "\n\n".join(texts) or f"{method} {path}"
+        text = "\n\n".join(texts) or candidate.route
         deprecated = "Deprecated. " if operation.get("deprecated") is True else ""
         tags = tuple(each for each in operation.get("tags") or () if isinstance(each, str))
         listing = Listing(own_name, arguments.schema(), summary or None, deprecated + text[:_MOST_DESCRIPTION], tags)
         read = Operation(
             name=name,
-            method=method,
-            path=path,
+            method=candidate.method,
+            path=candidate.path,
             server=self.base_url or self._server(operation, item),
             parameters=tuple(parameters),
             body=body,
@@ -311,7 +316,7 @@ class Reader:
         name, place = parameter.get("name"), parameter.get("in")
         if not isinstance(name, str) or place not in _STYLES:
             raise DocumentError(f"a parameter has no name or no known place: {name!r:.80} in {place!r:.40}")
-        if place == "header" and not HEADER.fullmatch(name):
+        if place == "header" and not HEADER_NAME.fullmatch(name):
             raise DocumentError(f"no header can have the name {name!r:.80}")
         if place == "header" and name.lower() in _OWN_HEADERS:
             return None
@@ -322,8 +327,9 @@ class Reader:
             media, first = next(iter(content.items()))
             entry, source = self.document.follow(first, source, f"the content of {name!r}")
             schema = entry.get("schema", {})
-        style = _STYLES[place] if place == "querystring" else parameter.get("style", _STYLES[place])
-        if style not in _KNOWN_STYLES[place]:
+        styles = _STYLES[place]
+        style = styles[0] if place == "querystring" else parameter.get("style", styles[0])
+        if style not in styles:
             raise DocumentError(f"the parameter {name!r:.80} has the unknown style {style!r:.40} in a {place}")
         explode: Any = parameter.get("explode", style in ("form", "cookie", "deepObject"))
         description = _text(parameter.get("description"))
@@ -348,13 +354,13 @@ class Reader:
         media = min(known, key=lambda each: _BODY_KINDS.index(cast("str", kinds[each])))
         entry, source = self.document.follow(content[media], source, f"its body, as {media}")
         kind, schema = cast("BodyKind", kinds[media]), entry.get("schema", {})
-        if kind in ("json", "form", "multipart") and "*" in media:
+        if kind == "json" and "*" in media:
             media = "application/json"
         rules: Any = entry.get("encoding") or {}
         encoding: JsonObject = {name: rule for name, rule in rules.items() if is_object(rule)}
-        files = _Files(encoding)
+        files = _FileSearch(encoding)
         if kind == "multipart":
-            schema, source = self._with_files(schema, source, files)
+            schema, source = self._replace_files(schema, source, files)
         elif kind == "file":
             schema = {"type": "string", "description": f"Path of a local file, which is sent as {media}."}
         elif kind == "text":
@@ -364,24 +370,24 @@ class Reader:
         argument = arguments.add("body", "request", schema, source, description, required=required)
         return Body(argument=argument, media=media, kind=kind, files=frozenset(files.names), encoding=encoding)
 
-    def _with_files(self, schema: Any, source: Source, files: _Files) -> tuple[Any, Source]:
-        """The schema of a multipart body, whose files are replaced by paths; their names are collected."""
+    def _replace_files(self, schema: Any, source: Source, files: _FileSearch) -> tuple[Any, Source]:
+        """The schema of a multipart body, with files replaced by their paths; `files` collects their names."""
         files.count()
         schema, source = self.document.follow(schema, source, "the schema of its body")
         new = dict(schema)
         for word in ("allOf", "anyOf", "oneOf"):
             if is_array(new.get(word)):
                 # Parts that are in another file would need it as their base; such bodies are rare.
-                parts = [self._with_files(part, source, files) for part in new[word]]
+                parts = [self._replace_files(part, source, files) for part in new[word]]
                 if any(where is not source for _, where in parts):
                     raise DocumentError(f"the schema of its body has parts in another file ({word})")
                 new[word] = [part for part, _ in parts]
-        if is_object(properties := new.get("properties")):
-            new["properties"] = {name: self._file_or(part, name, source, files) for name, part in properties.items()}
+        if is_object(members := new.get("properties")):
+            new["properties"] = {name: self._replace_file(part, name, source, files) for name, part in members.items()}
         return new, source
 
-    def _file_or(self, part: Any, name: str, source: Source, files: _Files) -> Any:
-        """The schema of a path, or of a list of paths, if a property is a file or a list of files; else itself."""
+    def _replace_file(self, part: Any, name: str, source: Source, files: _FileSearch) -> Any:
+        """The schema of a property; that of a path, or of a list of paths, if it is a file or a list of files."""
         if not is_object(part):
             return part
         target, where = self.document.follow(part, source, f"the property {name!r}")
@@ -391,8 +397,8 @@ class Reader:
         if not _is_file(item, media):
             if not is_list and is_array(options := item.get("oneOf", item.get("anyOf"))):
                 files.count(len(options))
-                kinds = [self._file_or(each, name, where, files) for each in options]
-                return {"anyOf": kinds, **({"description": item["description"]} if "description" in item else {})}
+                new = [self._replace_file(each, name, where, files) for each in options]  # several may be texts now
+                return {"anyOf": new, **({"description": item["description"]} if "description" in item else {})}
             return part
         files.names.add(name)
         text = _text(target.get("description", item.get("description")))
@@ -402,6 +408,7 @@ class Reader:
         return {**schema, "description": f"{text}\nPath of a local file.".strip()}
 
     def _server(self, operation: JsonObject, item: JsonObject) -> str:
+        """The address of its first server; `""` if that is relative, and the document isn't from a URL."""
         main = self.document.main
         owners = (operation, item, main.root)
         servers: Any = next((owner["servers"] for owner in owners if owner.get("servers")), [{"url": "/"}])
@@ -415,7 +422,7 @@ class Reader:
             url = urljoin(main.location, url)
         if not is_url(url):
             return ""
-        origin_of(url)
+        origin_of(url)  # refuses what is no address
         return url
 
     def _security(self, operation: JsonObject) -> tuple[Mapping[str, tuple[str, ...]], ...]:
@@ -433,7 +440,7 @@ class Reader:
         found: dict[str, None] = {}
         responses = operation.get("responses")
         for status, response in (responses if is_object(responses) else {}).items():
-            if str(status)[:1] in "2d" and is_object(response):
+            if str(status)[:1] in "2d" and is_object(response):  # 2xx, and default
                 try:
                     entry, _ = self.document.follow(response, source, "an answer")
                     found |= dict.fromkeys(entry.get("content") or ())
@@ -443,12 +450,12 @@ class Reader:
 
 
 @define(eq=False)
-class _Files:
-    """Search for the files in a multipart body: the body's encoding, their names, and how many schemas are left."""
+class _FileSearch:
+    """Search for the files in a multipart body."""
 
-    encoding: JsonObject
-    names: set[str] = field(factory=set[str])
-    left: int = _MOST_COMPOSED
+    encoding: JsonObject  # the body's
+    names: set[str] = field(factory=set[str])  # of the properties that are files
+    left: int = _MOST_COMPOSED  # how many schemas may follow
 
     def count(self, number: int = 1) -> None:
         """Counts schemas that the body is composed of.
@@ -503,17 +510,18 @@ class _Arguments:
         self, name: str, place: str, schema: Any, source: Source, description: str, *, required: bool
     ) -> str:
         """Adds an argument; returns its name, which providers accept."""
-        plain = _ARGUMENT.sub("_", name).strip("_")[:_MOST_ARGUMENT] or "argument"
-        number, argument = 2, plain if plain not in self._properties else f"{plain}_{place}"[:_MOST_ARGUMENT]
+        plain = _NOT_IN_NAMES.sub("_", name).strip("_")[:_MOST_ARGUMENT] or "argument"
+        argument = plain if plain not in self._properties else f"{plain}_{place}"[:_MOST_ARGUMENT]
+        number = 2
         while argument in self._properties:
             ending = f"_{number}"
             argument, number = f"{plain[: _MOST_ARGUMENT - len(ending)]}{ending}", number + 1
-        made = self.definitions.convert(schema, source, self.owner)
-        self._names |= made.names
-        converted: Any = made.schema
-        if is_object(converted) and description and "description" not in converted:
-            converted = {**converted, "description": description[:_MOST_DESCRIPTION]}
-        self._properties[argument] = converted
+        converted = self.definitions.convert(schema, source, self.owner)
+        self._names |= converted.names
+        rule: Any = converted.schema
+        if is_object(rule) and description and "description" not in rule:
+            rule = {**rule, "description": description[:_MOST_DESCRIPTION]}
+        self._properties[argument] = rule
         if required:
             self._required.append(argument)
         return argument

@@ -15,10 +15,10 @@ class Options:
     Attributes:
         base_url: The server's address, in place of the document's servers.
         auth: The credentials: by the name of the security scheme, `"env:NAME"`, `"keyring:NAME"` or a table.
-        timeout: Seconds for one call.
-        prefix: Begins the names of its tools.
+        timeout: Seconds for one call, and for fetching the document, but at most 20 for that.
+        prefix: The prefix of its tools' names.
         references: Folders, and beginnings of URLs, that references out of the document may lead to.
-        follow: Addresses of other servers that redirects of GET may lead to; they get no credentials.
+        follow: Addresses of other servers that redirects of GET and HEAD may lead to; they get no credentials.
         most_bytes: The maximum size of an answer.
         max_age: Seconds after which a stored document is fetched again.
     """

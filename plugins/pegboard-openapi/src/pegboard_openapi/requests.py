@@ -73,12 +73,9 @@ def draft_of(operation: Operation, arguments: Mapping[str, Any], files: Mapping[
     draft.url = operation.server.partition("#")[0].rstrip("/") + (path if path.startswith("/") else f"/{path}")
     if query:
         draft.url += ("&" if "?" in draft.url else "?") + "&".join(query)
-    if (
-        files is not None
-        and operation.body is not None
-        and (value := arguments.get(operation.body.argument)) is not None
-    ):
-        _add_body(draft, operation.body, value, files)
+    body = operation.body
+    if files is not None and body is not None and (value := arguments.get(body.argument)) is not None:
+        _add_body(draft, body, value, files)
     return draft
 
 
@@ -95,17 +92,15 @@ def _quote(value: Any, *, reserved: bool = False) -> str:
 
 
 def _in_path(parameter: Parameter, value: Any) -> str:
-    name = quote(parameter.name, safe="")
     if parameter.media is not None:
         text = _quote(json.dumps(value, ensure_ascii=False))
     else:
-        begin, between = {"simple": ("", ","), "label": (".", "."), "matrix": (";", ";")}[parameter.style]
-        if not parameter.explode and parameter.style != "simple":
-            between = ","
-        begin = f";{name}=" if parameter.style == "matrix" and not (parameter.explode and _is_many(value)) else begin
-        items = _items(value, explode=parameter.explode, reserved=False)  # "/" and "?" would make it another path
-        if parameter.style == "matrix" and parameter.explode and is_array(value):
-            items = [f"{name}={each}" for each in items]
+        name, style, explode = quote(parameter.name, safe=""), parameter.style, parameter.explode
+        begin = {"simple": "", "label": ".", "matrix": f";{name}="}[style]
+        items = _items(value, explode=explode, reserved=False)  # "/" and "?" would make it another path
+        if style == "matrix" and explode and _is_many(value):  # each item has its own name
+            begin, items = ";", items if is_object(value) else [f"{name}={each}" for each in items]
+        between = {"label": ".", "matrix": ";"}.get(style, ",") if explode else ","
         text = begin + between.join(items)
     if text in ("", ".", ".."):
         raise ToolError(f"{parameter.argument}: {text_of(value)!r:.80} can't be in a path. Send another value.")
@@ -138,6 +133,7 @@ def _in_query(parameter: Parameter, value: Any) -> list[str]:
 
 
 def _pairs(name: str, value: Any, style: str, *, explode: bool = True, reserved: bool = False) -> list[str]:
+    """The parts `name=value` of one value; of an object whose members are parts by themselves, `key=value`."""
     if style == "deepObject" and _is_many(value):
         return list(_deep(name, value, reserved=reserved))
     if explode and _is_many(value):
@@ -248,8 +244,8 @@ def read_uploads(paths: list[str], context: ToolContext) -> dict[str, bytes]:
     for path in dict.fromkeys(paths):
         if "\0" in path:
             raise ToolError(f"{path!r:.200} isn't a path.")
-        place = os.path.join(context.work_dir or os.getcwd(), os.path.expanduser(path))  # noqa: PTH109, PTH111, PTH118
-        real = os.path.realpath(place)
+        whole = os.path.join(context.work_dir or os.getcwd(), os.path.expanduser(path))  # noqa: PTH109, PTH111, PTH118
+        real = os.path.realpath(whole)
         if not context.allows("read_file", real):
             raise ToolError(f"The permission rules deny reading {path!r}. Continue without it, or tell the user.")
         try:

@@ -19,8 +19,8 @@ _DROPPED: Final = frozenset(
 )
 """Keywords that say nothing to a validator or a model, or would change what references mean elsewhere."""
 
-_COMPOSED: Final = frozenset({"$ref", "allOf", "anyOf", "const", "not", "oneOf"})
-_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_COMPOSED: Final = frozenset({"$ref", "allOf", "anyOf", "const", "not", "oneOf"})  # of which null has to be an option
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _BOUNDS: Final = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 _LEFTOVERS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "$recursiveAnchor": lambda _: True,
@@ -33,17 +33,15 @@ _LEFTOVERS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "nullable": lambda _: True,
     "required": lambda rule: isinstance(rule, bool),
 }
-"""Keywords that OpenAPI 3.0 or earlier drafts read otherwise, and whether a value is of such a kind."""
-
-_REPAIRED: Final = frozenset(_LEFTOVERS)
+"""Keyword that OpenAPI 3.0 or an earlier draft defines otherwise -> whether a value is one by that definition."""
 
 
 @frozen(eq=False)
-class Definition:
-    """A converted schema.
+class ConvertedSchema:
+    """A schema as JSON Schema.
 
     Attributes:
-        schema: With references to `$defs`.
+        schema: Its references lead to `$defs`.
         names: The definitions that it refers to.
     """
 
@@ -53,7 +51,7 @@ class Definition:
 
 @define(eq=False)
 class Definitions:
-    """The schemas of one document that others refer to, each converted once, for requests.
+    """The schemas of one document that others refer to, each converted once, as requests have them.
 
     Attributes:
         document: The document.
@@ -63,11 +61,11 @@ class Definitions:
     document: Document
     repairs: dict[str, dict[str, None]] = field(factory=dict[str, dict[str, None]], init=False)
     _names: dict[tuple[str, str], str] = field(factory=dict[Any, str], init=False)
-    _numbers: dict[str, int] = field(factory=dict[str, int], init=False)  # the last of names that would be equal
+    _numbers: dict[str, int] = field(factory=dict[str, int], init=False)  # the last one at the end of a name
     _places: dict[str, tuple[Any, Source, str]] = field(factory=dict[str, Any], init=False)
-    _made: dict[str, Definition | DocumentError] = field(factory=dict[str, Any], init=False)
+    _made: dict[str, ConvertedSchema | DocumentError] = field(factory=dict[str, Any], init=False)
 
-    def convert(self, schema: Any, source: Source, owner: str, pointer: str | None = None) -> Definition:
+    def convert(self, schema: Any, source: Source, owner: str, pointer: str | None = None) -> ConvertedSchema:
         """A schema in a file of the document as JSON Schema.
 
         Args:
@@ -80,12 +78,12 @@ class Definitions:
             DocumentError: A reference leads nowhere.
         """
         conversion = _Conversion(self, source, owner, pointer)
-        return Definition(conversion.convert(schema), frozenset(conversion.names))
+        return ConvertedSchema(conversion.convert(schema), frozenset(conversion.names))
 
     def collect(self, names: Iterable[str]) -> JsonObject:
         """The definitions of these names, and all that they refer to, by name."""
         found: dict[str, Any] = {}
-        waiting = sorted(names, reverse=True)
+        waiting = sorted(names, reverse=True)  # in order, as converting one may number the names of others
         while waiting:
             name = waiting.pop()
             if name not in found:
@@ -100,7 +98,7 @@ class Definitions:
         key = target.location, pointer
         known = self._names.get(key)
         if known is None:
-            plain = _NAME.sub("_", pointer.rpartition("/")[2])[:60] or "root"
+            plain = _NOT_IN_NAMES.sub("_", pointer.rpartition("/")[2])[:60] or "root"
             number, known = self._numbers.get(plain, 1), plain
             while known in self._places:
                 number += 1
@@ -110,7 +108,7 @@ class Definitions:
             self._places[known] = value, target, pointer
         return known
 
-    def _definition(self, name: str) -> Definition:
+    def _definition(self, name: str) -> ConvertedSchema:
         made = self._made.get(name)
         if made is None:
             value, source, pointer = self._places[name]
@@ -140,14 +138,14 @@ class _Conversion:
             return schema
         if not is_object(schema):
             raise DocumentError(f"a schema isn't an object, but {type(schema).__name__}")
-        if self._is_old and isinstance(schema.get("$ref"), str):  # 3.0 ignores its siblings; notes do no harm
+        if self._is_3_0 and isinstance(schema.get("$ref"), str):  # its siblings count since 3.1; notes do no harm
             schema = {key: rule for key, rule in schema.items() if key == "$ref" or key in NOTES}
         new: JsonSchema = {
             keyword: self._rule(keyword, rule)
             for keyword, rule in _without_read_only(schema).items()
             if keyword not in _DROPPED and not keyword.startswith("x-")
         }
-        if not _REPAIRED.isdisjoint(new):
+        if not _LEFTOVERS.keys().isdisjoint(new):
             self._repair(new)
         return new
 
@@ -162,7 +160,7 @@ class _Conversion:
         return self._reference(rule) if keyword == "$ref" and isinstance(rule, str) else rule
 
     @property
-    def _is_old(self) -> bool:
+    def _is_3_0(self) -> bool:
         return self.definitions.document.minor == 0
 
     def _by_name(self, keyword: str, rule: JsonObject) -> JsonObject:
@@ -181,7 +179,7 @@ class _Conversion:
     def _repair(self, new: JsonSchema) -> None:
         """Rewrites what is OpenAPI 3.0's or an earlier draft's; in later documents, such parts are reported."""
         strange = [word for word, is_strange in _LEFTOVERS.items() if word in new and is_strange(new[word])]
-        for word in () if self._is_old else strange:
+        for word in strange if not self._is_3_0 else ():
             self.definitions.repairs.setdefault(word, {})[self.owner] = None
         values = {word: new.pop(word) for word in strange}
         for bound, limit in _BOUNDS:

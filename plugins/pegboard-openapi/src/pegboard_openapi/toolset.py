@@ -11,7 +11,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from attrs import define, field, frozen
 
@@ -49,7 +49,7 @@ from pegboard_openapi.document import (
     parse_document,
     read_file,
 )
-from pegboard_openapi.operations import SAFE, Listing, Operation, Reader
+from pegboard_openapi.operations import IDEMPOTENT, SAFE, Listing, Operation, Reader
 from pegboard_openapi.options import Options
 from pegboard_openapi.requests import draft_of, file_paths
 from pegboard_openapi.schemas import repair_texts
@@ -57,11 +57,13 @@ from pegboard_openapi.schemas import repair_texts
 MOST_TOOLS: Final = 10_000
 _MOST_SCHEMAS: Final = 16 << 20  # characters of the schemas of all tools
 _MOST_NOTES: Final = 10
-_MOST_FETCH: Final = 20.0  # seconds, so that a resolution, which has 30, reads why
+_MOST_FETCH: Final = 20.0  # seconds; fewer than the 30 of a resolution, whose problem then says why
 _AGAIN: Final = 60.0  # seconds after which a document that failed is tried again
 _GRACE: Final = 5.0  # seconds that the registry waits longer, so that the result says what happened
 _MOST_PREVIEW: Final = 2_000
 _UNTRUSTED: Final = Origin(trusted=False)
+
+_Stamp: TypeAlias = tuple[int, int] | None
 
 
 @frozen(eq=False)
@@ -69,13 +71,13 @@ class _Loaded:
     """A document's tools.
 
     Attributes:
-        stamp: What its file was like: modification time and size.
+        stamp: What `OpenAPIToolset._stamp` gave for its file.
         offer: The tools, and the problems.
         servers: The addresses that their calls go to, sorted.
-        until: When it is looked for again, as the time of `monotonic`.
+        until: When it is read again in any case, as the time of `monotonic`.
     """
 
-    stamp: Any
+    stamp: _Stamp
     offer: ToolsetResult
     servers: tuple[str, ...]
     until: float
@@ -88,7 +90,7 @@ class OpenAPIToolset(Options, ToolsetBase):
     Attributes:
         document: The path or URL of the document, or its content.
         name: The toolset's name.
-        trust: The tools whose annotations are trusted, so that reading runs without an approval: names with wildcards.
+        trust: Names, with wildcards, of the tools whose annotations are trusted: those that read need no approval.
         store: A file in which the document of a URL is kept, so that listing its tools needs no network.
 
     Raises:
@@ -109,15 +111,15 @@ class OpenAPIToolset(Options, ToolsetBase):
         if not isinstance(self.document, Mapping):
             path = str(self.document)
             self._location = path if is_url(path) else os.path.realpath(os.path.expanduser(path))  # noqa: PTH111
-        for each in (*self.follow, self.base_url, self._location if self._is_remote else None):
-            if each is not None:
-                origin_of(each)
+        for address in (*self.follow, self.base_url, self._location if self._is_remote else None):
+            if address is not None:
+                origin_of(address)  # refuses what is none
         if self.timeout <= 0 or self.most_bytes <= 0:
             raise ValueError("timeout and most_bytes must be above 0")
 
     @property
     def name_prefix(self) -> str:
-        """Begins the names of its tools."""
+        """The prefix of its tools' names."""
         return self.prefix
 
     @property
@@ -168,7 +170,8 @@ class OpenAPIToolset(Options, ToolsetBase):
                     raise
             return self._loaded
 
-    def _stamp(self) -> Any:
+    def _stamp(self) -> _Stamp:
+        """The file's time of modification and size; `None` if there is none, or if what it stores is too old."""
         if self._file is None:
             return None
         try:
@@ -178,16 +181,16 @@ class OpenAPIToolset(Options, ToolsetBase):
         is_old = self._is_remote and time.time() - facts.st_mtime > self.max_age
         return None if is_old else (facts.st_mtime_ns, facts.st_size)
 
-    def _read(self, stamp: Any) -> _Loaded:
+    def _read(self, stamp: _Stamp) -> _Loaded:
         problems: list[Problem] = []
         root, content = self.document, b""
         if not isinstance(root, Mapping):
             content = self._bytes(stamp, problems)
             root = parse_document(content, self._location)
-        until = time.monotonic() + _AGAIN if problems else math.inf  # an earlier document is used
+        is_earlier = bool(problems)
         document = Document(Source(self._location, dict(root)), self.references, self._fetch_seconds)
-        if self._is_remote and self.store is not None and stamp is None and not problems:
-            self._keep(self.store, content, problems)
+        if self._is_remote and stamp is None and not is_earlier:
+            self._keep(content, problems)  # now that it is known to be a document
         schemes, faults = read_schemes(document, self.auth or {})
         problems += [Problem(fault) for fault in faults]
         hidden = {(each.place, each.key.lower() if each.place == "header" else each.key) for each in schemes.values()}
@@ -195,11 +198,12 @@ class OpenAPIToolset(Options, ToolsetBase):
         caller = Caller(self._location, self, Authenticator(schemes))
         servers = set[str]()
         tools = self._tools(reader, caller, problems, servers)
-        stamp = self._stamp() if self._is_remote else stamp
+        stamp = self._stamp() if self._is_remote else stamp  # it may just have been stored
+        until = time.monotonic() + _AGAIN if is_earlier else math.inf
         return _Loaded(stamp, ToolsetResult(tools, problems), tuple(sorted(servers)), until)
 
-    def _bytes(self, stamp: Any, problems: list[Problem]) -> bytes:
-        """The document's text: of its file, of the stored one if that is new enough, or from its URL."""
+    def _bytes(self, stamp: _Stamp, problems: list[Problem]) -> bytes:
+        """The document's text: of its file, the stored one if it has a stamp, or its URL; else an older one, noted."""
         if not self._is_remote:
             return read_file(self._location)
         if self.store is not None and stamp is not None:
@@ -221,17 +225,17 @@ class OpenAPIToolset(Options, ToolsetBase):
     def _fetch_seconds(self) -> float:
         return min(self.timeout, _MOST_FETCH)
 
-    @staticmethod
-    def _keep(file: str, content: bytes, problems: list[Problem]) -> None:
-        try:
-            write_private(file, content)
-        except OSError as error:
-            problems.append(Problem(f"{file} can't be written: {os_error_text(error)}", note=True))
+    def _keep(self, content: bytes, problems: list[Problem]) -> None:
+        if self.store is not None:
+            try:
+                write_private(self.store, content)
+            except OSError as error:
+                problems.append(Problem(f"{self.store} can't be written: {os_error_text(error)}", note=True))
 
     # Tools ------------------------------------------------------------------------------------------------------
 
     def _tools(self, reader: Reader, caller: Caller, problems: list[Problem], servers: set[str]) -> list[Tool]:
-        """A tool for each operation that can be used; their servers, the problems of others, and notes, are added."""
+        """A tool for each operation that can be used; adds their servers, and the problems of others with notes."""
         tools: dict[str, Tool] = {}
         faults: list[Problem] = []
         lacking: dict[str, int] = {}
@@ -241,20 +245,20 @@ class OpenAPIToolset(Options, ToolsetBase):
                 what = f"{MOST_TOOLS:,} operations, or {_MOST_SCHEMAS:,} characters of schemas"
                 faults.append(Problem(f"it has more than {what}; the others are left out"))
                 break
-            place = f"{operation.method} {operation.path}"
+            route = f"{operation.method} {operation.path}"
             try:
                 tool = self._tool(operation, listing, caller)
-                size += len(tool.spec.input_schema_text)  # that of a refused tool has taken time, too
+                size += len(tool.spec.input_schema_text)  # also of one that is refused, as it took time
                 check_tool_schemas(tool)
             except (PegboardError, ValueError, TypeError, RecursionError) as error:
-                faults.append(Problem(f"{place} is left out: {error_text(error)}", operation.name, error=error))
+                faults.append(Problem(f"{route} is left out: {error_text(error)}", operation.name, error=error))
                 continue
             if tools.setdefault(tool.name, tool) is not tool:
-                faults.append(Problem(f"{place} is left out: another operation has the name {tool.name!r}", tool.name))
+                faults.append(Problem(f"{route} is left out: another operation has the name {tool.name!r}", tool.name))
             servers.add(operation.server.partition("?")[0])
-            for name in caller.authenticator.lacking(operation.security):
+            for name in caller.authenticator.missing_schemes(operation.security):
                 lacking[name] = lacking.get(name, 0) + 1
-        faults += [Problem(text, name or None) for name, text in reader.problems]
+        faults += reader.problems
         notes = [*reader.notes, *repair_texts(reader.definitions.repairs)]
         notes += [
             f"{count_text(number, 'operation')} may need credentials for {name!r}, which 'auth' doesn't have"
@@ -266,7 +270,7 @@ class OpenAPIToolset(Options, ToolsetBase):
         return list(tools.values())
 
     def _tool(self, operation: Operation, listing: Listing, caller: Caller) -> Tool:
-        method, repeatable = operation.method, operation.method in SAFE or operation.method in ("PUT", "DELETE")
+        method = operation.method
         is_trusted = any(fnmatchcase(operation.name, each) for each in self.trust)
         spec = ToolSpec(
             operation.name,
@@ -277,11 +281,11 @@ class OpenAPIToolset(Options, ToolsetBase):
             annotations=ToolAnnotations(
                 read_only_hint=True if method in SAFE else None,
                 destructive_hint=True if method == "DELETE" else None,
-                idempotent_hint=True if repeatable else None,
+                idempotent_hint=True if method in IDEMPOTENT else None,
                 open_world_hint=True,
             ),
             permission="upload" if operation.takes_files else None,
-            permission_arguments={"files": "path"} if operation.takes_files else {},
+            permission_arguments={"files": "path"} if operation.takes_files else {},  # as `_files` gives them
             original_name=None if listing.own_name == operation.name else listing.own_name,
             meta={"openapi": {"method": method, "path": operation.path}},
         )
@@ -310,6 +314,6 @@ def _preview(operation: Operation, arguments: Mapping[str, Any]) -> Preview:
 
 
 def _files(operation: Operation, arguments: Mapping[str, Any], context: ReadonlyContext) -> dict[str, list[str]]:
-    """The files that a call sends, for rules."""
+    """The files that a call sends, for rules, as if they were one argument."""
     del context
     return {"files": file_paths(operation, arguments)}
