@@ -7,10 +7,10 @@ import pytest
 from pegboard.toolsets.search_table import (
     MOST_TEXT,
     MOST_WORDS,
-    expression,
     identifier_parts,
-    question_words,
-    spaced,
+    match_expression,
+    query_words,
+    space_ideographs,
 )
 
 
@@ -34,8 +34,8 @@ def test_names_are_split_at_signs_capitals_and_digits(identifier, parts):
 
 
 def test_ideographs_are_separate_words():
-    assert spaced("plain") == "plain"
-    assert spaced("天气 for über") == " 天  气  for über"
+    assert space_ideographs("plain") == "plain"
+    assert space_ideographs("天气 for über") == " 天  气  for über"
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_ideographs_are_separate_words():
     ],
 )
 def test_the_words_of_a_query(question, words):
-    assert question_words(question) == words
+    assert query_words(question) == words
 
 
 def test_queries_are_bounded():
-    assert len(question_words(" ".join(f"w{'x' * n}" for n in range(60)))) == MOST_WORDS
-    assert question_words("x" * MOST_TEXT + " more") == ["x" * MOST_TEXT]
+    assert len(query_words(" ".join(f"w{'x' * n}" for n in range(60)))) == MOST_WORDS
+    assert query_words("x" * MOST_TEXT + " more") == ["x" * MOST_TEXT]
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_queries_are_bounded():
     ],
 )
 def test_words_in_the_language_of_fts5(word, written):
-    assert expression(word) == written
+    assert match_expression(word) == written

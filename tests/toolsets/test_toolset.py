@@ -36,13 +36,13 @@ from pegboard.toolsets.predicates import Custom, Matches, edit, everything
 from pegboard.toolsets.toolset import (
     OwnedToolset,
     Reason,
-    Step,
+    ToolChange,
     WrapperToolset,
     _close,
     ask_all,
     check_result,
     toolset_name,
-    with_instructions,
+    toolsets_with_instructions,
 )
 from toolsets.samples import (
     BOMB,
@@ -112,11 +112,11 @@ class Raising(PlainToolset):
 
 def test_instructions_are_the_toolsets_or_else_those_of_inner_ones():
     a, b, raising = Instructing("a"), Instructing(["b"]), Raising()
-    assert list(with_instructions(PlainToolset())) == []
+    assert list(toolsets_with_instructions(PlainToolset())) == []
     outer = Instructing(None, a, PlainToolset(), Instructing(None, b), raising)
-    assert list(with_instructions(outer)) == [a, b, raising]
+    assert list(toolsets_with_instructions(outer)) == [a, b, raising]
     outer = Instructing("outer", a)
-    assert list(with_instructions(outer)) == [outer]
+    assert list(toolsets_with_instructions(outer)) == [outer]
 
 
 @pytest.mark.parametrize(
@@ -441,7 +441,7 @@ def changing(error):
             raise error
         return tool
 
-    return WrapperToolset(PlainToolset("t", [make_tool("a"), make_tool("b")]), Step("changed", change))
+    return WrapperToolset(PlainToolset("t", [make_tool("a"), make_tool("b")]), ToolChange("changed", change))
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), GeneratorExit("no"), SystemExit("no"), KeyboardInterrupt("no")])

@@ -25,7 +25,7 @@ from pegboard.json import StructureError
 from pegboard.tools import EMPTY_CONTEXT, Handler, is_valid_name
 from pegboard.toolsets import CachedToolset, wrappers as module
 from pegboard.toolsets.predicates import Matches, read_only
-from pegboard.toolsets.wrappers import _reshaped, prefixed_name
+from pegboard.toolsets.wrappers import _reshape_tool, prefixed_name
 from toolsets.samples import (
     CallingToolset,
     PlainToolset,
@@ -504,7 +504,7 @@ def test_what_is_listed_and_what_is_called_change_together():
 )
 def test_a_renamed_tool_takes_exactly_what_the_tool_takes(arguments, rename):
     tool = search()
-    renamed = _reshaped(tool, Reshape(rename=rename))
+    renamed = _reshape_tool(tool, Reshape(rename=rename))
     shown = {rename[name]: value for name, value in arguments.items()}
     assert renamed.validator.accepts(shown) is tool.validator.accepts(arguments)
     if tool.validator.accepts(arguments):
@@ -512,7 +512,7 @@ def test_a_renamed_tool_takes_exactly_what_the_tool_takes(arguments, rename):
 
 
 def test_a_wider_type_is_still_validated_by_the_tools_schema():
-    tool = _reshaped(search(), Reshape(rename={"limit": "most"}, retype={"limit": {"type": ["integer", "string"]}}))
+    tool = _reshape_tool(search(), Reshape(rename={"limit": "most"}, retype={"limit": {"type": ["integer", "string"]}}))
     assert called(tool, {"q": "a", "most": 5}) == {"q": "a", "limit": 5}
     bad = {"q": "a", "most": "ten"}
     assert tool.validator.accepts(bad)
@@ -522,20 +522,20 @@ def test_a_wider_type_is_still_validated_by_the_tools_schema():
 
 
 def test_one_text_of_the_tools_own_check_is_one_problem():
-    tool = _reshaped(search(checks=lambda arguments: "q: is empty"), Reshape(rename={"q": "query"}))
+    tool = _reshape_tool(search(checks=lambda arguments: "q: is empty"), Reshape(rename={"q": "query"}))
     assert tool.check({"query": "", "limit": 1}) == ("query: is empty",)
 
 
 def test_a_hidden_value_that_the_tool_refuses_raises_a_definition_error():
     """The model couldn't correct it."""
-    tool = _reshaped(search(checks=lambda arguments: ["limit: too much"]), Reshape(hide={"limit": 5}))
+    tool = _reshape_tool(search(checks=lambda arguments: ["limit: too much"]), Reshape(hide={"limit": 5}))
     with pytest.raises(DefinitionError, match="'limit': its hidden value is refused"):
         tool.checks({"q": "a"})
 
 
 def test_hidden_arguments_cannot_be_reached_by_name():
     open_schema = {"type": "object", "properties": {"q": {}, "root": {}}}
-    tool = _reshaped(make_tool(input_schema=open_schema), Reshape(rename={"q": "query"}, hide={"root": "/safe"}))
+    tool = _reshape_tool(make_tool(input_schema=open_schema), Reshape(rename={"q": "query"}, hide={"root": "/safe"}))
     assert called(tool, {"query": 1, "extra": 2}) == {"q": 1, "extra": 2, "root": "/safe"}
     for name in ("root", "q"):
         assert tool.checks({name: "/"}) == (f"{name}: there is no such argument",)
@@ -555,14 +555,14 @@ def picky(path):
 
 @pytest.mark.parametrize(("path", "shown"), [(("q", 0), ("query", 0)), (("limit",), ("limit",)), ((), ())])
 def test_structuring_errors_have_the_new_name(path, shown):
-    tool = _reshaped(picky(path), Reshape(rename={"q": "query"}))
+    tool = _reshape_tool(picky(path), Reshape(rename={"q": "query"}))
     with pytest.raises(StructureError) as caught:
         tool.bind(ToolContext(), {"query": "a", "limit": 1})
     assert (caught.value.path, caught.value.reason) == (shown, "is no date")
 
 
 def test_structuring_errors_of_a_hidden_value_raise_a_definition_error():
-    tool = _reshaped(picky(("q",)), Reshape(hide={"q": "a"}))
+    tool = _reshape_tool(picky(("q",)), Reshape(hide={"q": "a"}))
     with pytest.raises(DefinitionError, match="'q'"):
         tool.bind(ToolContext(), {"limit": 1})
 
@@ -575,7 +575,7 @@ def test_the_tools_functions_get_its_own_names():
         return ["q: is empty", "query: stays", "(root): odd", "qq: stays"]
 
     tool = search().evolve(preview=see, confirms=see, checks=see, by_arguments={"destructive": see})
-    shown = _reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "en"}))
+    shown = _reshape_tool(tool, Reshape(rename={"q": "query"}, hide={"lang": "en"}))
     arguments = {"query": "", "limit": 1}
     assert shown.checks(arguments) == ["query: is empty", "query: stays", "(root): odd", "qq: stays"]
     assert "context" not in inspect.signature(shown.confirms).parameters
@@ -587,16 +587,16 @@ def test_the_tools_functions_get_its_own_names():
 
 def test_examples_are_reshaped_or_dropped():
     tool = search(examples=[{"q": "a", "limit": 1, "lang": "en"}, {"q": "b", "limit": 2}])
-    shown = _reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "de"}))
+    shown = _reshape_tool(tool, Reshape(rename={"q": "query"}, hide={"lang": "de"}))
     assert shown.spec.examples == ({"query": "a", "limit": 1}, {"query": "b", "limit": 2})
-    assert _reshaped(tool, Reshape(retype={"lang": {"const": "de"}})).spec.examples == ({"q": "b", "limit": 2},)
+    assert _reshape_tool(tool, Reshape(retype={"lang": {"const": "de"}})).spec.examples == ({"q": "b", "limit": 2},)
 
 
 def test_the_concurrency_key_is_renamed_or_becomes_exclusive():
     tool = search(concurrency=Concurrency("key", ("q", "lang"), "read"))
-    assert _reshaped(tool, Reshape(rename={"q": "x"})).spec.concurrency == Concurrency("key", ("x", "lang"), "read")
-    assert _reshaped(tool, Reshape(hide={"lang": "en"})).spec.concurrency == Concurrency("exclusive")
-    assert _reshaped(tool, Reshape(default={"q": "a"})).spec.concurrency == Concurrency("exclusive")
+    assert _reshape_tool(tool, Reshape(rename={"q": "x"})).spec.concurrency == Concurrency("key", ("x", "lang"), "read")
+    assert _reshape_tool(tool, Reshape(hide={"lang": "en"})).spec.concurrency == Concurrency("exclusive")
+    assert _reshape_tool(tool, Reshape(default={"q": "a"})).spec.concurrency == Concurrency("exclusive")
 
 
 def test_a_lazy_tool_is_reshaped_once_it_is_loaded():
@@ -610,7 +610,7 @@ def test_a_lazy_tool_is_reshaped_once_it_is_loaded():
 @pytest.mark.parametrize("tool", [make_tool("t", kind="freeform"), Tool(ToolSpec("t"))])
 def test_only_functions_with_a_handler_can_be_reshaped(tool):
     with pytest.raises(DefinitionError, match="only function tools"):
-        _reshaped(tool, Reshape())
+        _reshape_tool(tool, Reshape())
 
 
 def test_a_tool_that_cannot_be_reshaped_costs_only_itself():
@@ -631,7 +631,7 @@ def test_a_tool_that_cannot_be_reshaped_costs_only_itself():
 )
 def test_an_invalid_retyped_schema_is_refused(retype, reason):
     with pytest.raises(SchemaError, match=reason):
-        _reshaped(search(), Reshape(retype={"q": retype}))
+        _reshape_tool(search(), Reshape(retype={"q": retype}))
 
 
 def test_a_predicate_function_runs_off_the_event_loop():

@@ -26,7 +26,7 @@ from pegboard.tools.spec import HOST, Origin, Problem, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.filters import error_text
 from pegboard.toolsets.resolve import SEARCHES
-from pegboard.toolsets.toolset import Toolset, toolset_name, with_instructions
+from pegboard.toolsets.toolset import Toolset, toolset_name, toolsets_with_instructions
 
 
 async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
@@ -74,7 +74,7 @@ def _speakers(toolsets: Iterable[Toolset], tools: Sequence[Tool]) -> Iterator[tu
         name = toolset_name(toolset)
         # The host's toolsets may pass on tools in plugins' names.
         if (origin.plugin, name) in there or (origin.plugin is None and name in named):
-            yield from ((origin, each) for each in with_instructions(toolset))
+            yield from ((origin, each) for each in toolsets_with_instructions(toolset))
     yield from ((tool.origin, tool) for tool in tools if tool.instructions is not None)
 
 

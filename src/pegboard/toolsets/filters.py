@@ -1,4 +1,4 @@
-"""Tools filtered by a predicate, each within a time limit, and what failed or decided for one."""
+"""Filtering of tools by a predicate, within a time limit, and what failed or decided for one; texts of errors."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ async def filter_tools(
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await run_in_thread(_ask, answers, tools, predicate, context, seconds)
-    return _sorted_out(tools, answers.copy())  # the thread may still be adding to it
+    return _split(tools, answers.copy())  # the thread may still be adding to it
 
 
 def filter_now(tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext) -> tuple[list[Tool], Faults]:
     """`filter_tools` in this thread; a function that never returns is waited for."""
     answers: dict[Tool, Any] = {}
     _ask(answers, tools, predicate, context, PREDICATE_SECONDS)
-    return _sorted_out(tools, answers)
+    return _split(tools, answers)
 
 
 def _ask(
@@ -83,7 +83,8 @@ def _cause(error: BaseException) -> str:
     return error_text(error)
 
 
-def _sorted_out(tools: Sequence[Tool], answers: Mapping[Tool, Any]) -> tuple[list[Tool], Faults]:
+def _split(tools: Sequence[Tool], answers: Mapping[Tool, Any]) -> tuple[list[Tool], Faults]:
+    """The tools with the answer true, and the causes for those with a text or none."""
     kept = [tool for tool in tools if answers.get(tool) is True]
     late = "no answer in time (predicate_timeout)"
     return kept, {tool.spec.name: cause for tool in tools if isinstance(cause := answers.get(tool, late), str)}

@@ -439,7 +439,7 @@ class Custom(Predicate):
             answer: Any = function(tool, context)
             if answer is True or answer is False:
                 return answer
-            getattr(answer, "close", bool)()  # a coroutine, or a text, would always count as true
+            getattr(answer, "close", bool)()  # of a coroutine, which would warn, and always count as true
             name = self.name or getattr(function, "__qualname__", type(function).__name__)
             raise TypeError(f"{name} returned {type(answer).__name__}, neither True nor False")
 

@@ -125,7 +125,7 @@ class _Trace:
     def considered(self) -> frozenset[str]:
         return frozenset({*self.by_name, *(each.tool for each in self.dropped)})
 
-    def joined_by(self, tools: Iterable[Tool]) -> _Trace:
+    def with_tools(self, tools: Iterable[Tool]) -> _Trace:
         return attrs.evolve(self, tools=(*self.tools, *tools))
 
 
@@ -200,7 +200,7 @@ class ResolvedTools:
         tools: tuple[Tool, ...] = tuple(changes["tools"])
         out = set(self.names).difference(tool.spec.name for tool in tools)
         trace = self.without("evolve", dict.fromkeys(out, "left out by evolve(tools=...)")).trace
-        trace = trace.joined_by(tool for tool in tools if tool.spec.name not in trace.by_name)
+        trace = trace.with_tools(tool for tool in tools if tool.spec.name not in trace.by_name)
         return attrs.evolve(self, **{**changes, "tools": tools, "trace": trace})
 
     def without(self, step: str, reasons: Mapping[str, str]) -> ResolvedTools:
@@ -214,7 +214,7 @@ class ResolvedTools:
         if not out:
             return self
         tools = [tool for tool in self.tools if tool.spec.name not in out]
-        return _passed(self, step, tools, lambda tool: out.get(tool.spec.name, "not removed"))
+        return _after_step(self, step, tools, lambda tool: out.get(tool.spec.name, "not removed"))
 
     def with_tools(self, *tools: Tool) -> ResolvedTools:
         """A copy with more tools, after the others.
@@ -233,15 +233,15 @@ class ResolvedTools:
                 refused.append(problem)
             else:
                 new.append(taken.setdefault(tool.spec.name, tool))
-        grown = attrs.evolve(self, tools=(*self.tools, *new), trace=self.trace.joined_by(new))
-        return _holding_back(grown, held, refused)
+        grown = attrs.evolve(self, tools=(*self.tools, *new), trace=self.trace.with_tools(new))
+        return _hold_back(grown, held, refused)
 
     def distinct(self) -> ResolvedTools:
         """A copy with each name once: the first tool of a name stays, and a problem names the others."""
         first: dict[str, Tool] = {}
         others = [tool for tool in self.tools if first.setdefault(tool.spec.name, tool) is not tool]
         held = [(tool, first[tool.spec.name]) for tool in others]
-        return _holding_back(attrs.evolve(self, tools=tuple(first.values())), held) if held else self
+        return _hold_back(attrs.evolve(self, tools=tuple(first.values())), held) if held else self
 
     def provided_by(self, owner: Origin, before: ResolvedTools | None) -> ResolvedTools:
         """A copy in which each tool that is new or replaced since `before` has this owner's origin.
@@ -270,7 +270,7 @@ class ResolvedTools:
         """Problems of registration, without those of tools that are there after all: a transform has renamed one."""
         tools = self.trace.tools if (problems := [*problems]) else ()
         there = [(tool.origin.plugin, name) for tool in tools for name in {tool.spec.name, *tool.former_names}]
-        times = Counter(name for _, name in there)  # twice: beside the one that held it back, maybe of the same plugin
+        times = Counter(name for _, name in there)  # once: the tool that holds it, of the same plugin
         return [each for each in problems if (each.plugin, each.tool) not in there or times[each.tool or ""] < 2]
 
     def explain(self, name: str) -> Explanation:
@@ -310,6 +310,9 @@ class ResolvedTools:
         return len(self.tools)
 
 
+_undefer: Final = ToolMapper(lambda tool: tool.with_spec(deferred=False))
+
+
 def resolve_names(
     static: Sequence[Tool],
     offers: Sequence[ToolsetResult] = (),
@@ -346,15 +349,15 @@ def resolve_names(
     found = set(found_names(context.state))
     every = [tools[name] for name in sorted(tools)] if offers else static
     if found:
-        _listed.trim(every)
-        every = [_listed.one(tool) if tool.spec.deferred and tool.spec.name in found else tool for tool in every]
+        _undefer.trim(every)
+        every = [_undefer.one(tool) if tool.spec.deferred and tool.spec.name in found else tool for tool in every]
     dropped = [each for offer in offers for each in offer.dropped]
     problems = tuple(problem for offer in offers for problem in offer.problems)
     resolved = ResolvedTools(tuple(every), problems, _Trace(every, context, dropped))
-    return _holding_back(resolved, held) if held else resolved
+    return _hold_back(resolved, held) if held else resolved
 
 
-def _holding_back(resolved: ResolvedTools, held: Iterable[_Held], problems: Iterable[Problem] = ()) -> ResolvedTools:
+def _hold_back(resolved: ResolvedTools, held: Iterable[_Held], problems: Iterable[Problem] = ()) -> ResolvedTools:
     """A copy with more tools held back, each with a problem."""
     dropped, problems = list(resolved.trace.dropped), [*resolved.problems, *problems]
     for tool, holder in held:
@@ -365,7 +368,7 @@ def _holding_back(resolved: ResolvedTools, held: Iterable[_Held], problems: Iter
     return attrs.evolve(resolved, problems=tuple(problems), trace=attrs.evolve(resolved.trace, dropped=dropped))
 
 
-def _passed(
+def _after_step(
     resolved: ResolvedTools,
     step: str,
     tools: Sequence[Tool],
@@ -377,9 +380,6 @@ def _passed(
     passes = (*resolved.trace.passes, _Pass(step, resolved.tools, tools, text))
     trace = attrs.evolve(resolved.trace, passes=passes, **of_trace)
     return attrs.evolve(resolved, tools=tuple(tools), problems=(*resolved.problems, *problems), trace=trace)
-
-
-_listed: Final = ToolMapper(lambda tool: tool.with_spec(deferred=False))
 
 
 def _is_hosts(tool: Tool | None) -> bool:
@@ -456,8 +456,8 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     for step, predicate in (("default", default), ("where", where)):
         if predicate is not None:
             answer = await filter_tools(resolved.tools, predicate, context, deadline - time.monotonic())
-            resolved = _filtered(resolved, step, predicate, *answer)
-    return _finished(resolved, active, order)
+            resolved = _apply_filter(resolved, step, predicate, *answer)
+    return _finish(resolved, active, order)
 
 
 def _raise_first(sources: Iterable[Toolset], offers: Iterable[ToolsetResult]) -> None:
@@ -470,7 +470,7 @@ def _raise_first(sources: Iterable[Toolset], offers: Iterable[ToolsetResult]) ->
 def _name_of(toolset: Toolset, problem: Problem) -> str:
     """The name of the toolset that a problem is of: this one, or one within it."""
     within = [toolset]
-    for each in within:
+    for each in within:  # it grows
         within += getattr(each, "inner_toolsets", ())
     names = list(map(toolset_name, within))
     return next((name for name in names if problem.subject == f"toolset {name!r}"), names[0])
@@ -490,11 +490,11 @@ def resolve_static(  # noqa: PLR0913  as above
     resolved = resolve_names(static, offers, dict.fromkeys(conflicting), context)
     for step, predicate in (("default", default), ("where", where)):
         if predicate is not None:
-            resolved = _filtered(resolved, step, predicate, *filter_now(resolved.tools, predicate, context))
-    return _finished(resolved)
+            resolved = _apply_filter(resolved, step, predicate, *filter_now(resolved.tools, predicate, context))
+    return _finish(resolved)
 
 
-def _filtered(
+def _apply_filter(
     resolved: ResolvedTools, step: str, predicate: Predicate, tools: Sequence[Tool], faults: Faults
 ) -> ResolvedTools:
     """A copy with the tools that match a predicate, and a problem if that failed for some."""
@@ -505,10 +505,10 @@ def _filtered(
         problems.append(Problem(f"{step}: {predicate} failed for tool {name!r}{others}, all out: {cause}"))
     explain = partial(explain_filter, predicate, context=resolved.context, faults=faults)
     reads_context = resolved.trace.reads_context or predicate.reads_context
-    return _passed(resolved, step, tools, explain, problems, reads_context=reads_context)
+    return _after_step(resolved, step, tools, explain, problems, reads_context=reads_context)
 
 
-def _finished(
+def _finish(
     resolved: ResolvedTools, active: Sequence[str] | None = None, order: Sequence[str] | None = None
 ) -> ResolvedTools:
     """A copy with the active tools, those first that an order names, and with notes on names that look alike."""
@@ -517,9 +517,9 @@ def _finished(
         unknown = [name for name in dict.fromkeys(names) if name not in known]
         problems = first_problems([Problem(f"active: {why}") for why in unknown_names(unknown, known)])
         explain: Callable[[Tool], str] = lambda tool: text if tool.spec.name in names else f"not {text}"  # noqa: E731
-        resolved = _passed(resolved, "active", _picked(resolved, names), explain, problems)
+        resolved = _after_step(resolved, "active", _pick(resolved, names), explain, problems)
     if order is not None:
-        first = _picked(resolved, tuple_of("order", str)(order))
+        first = _pick(resolved, tuple_of("order", str)(order))
         resolved = attrs.evolve(resolved, tools=tuple(dict.fromkeys((*first, *resolved.tools))))
     how = "have names that differ only in case or in look-alikes; rename one"
     alikes = _look_alikes(tuple([tool.spec.name for tool in resolved.trace.tools]))
@@ -527,7 +527,7 @@ def _finished(
     return attrs.evolve(resolved, problems=(*resolved.problems, *notes)) if notes else resolved
 
 
-def _picked(resolved: ResolvedTools, names: Sequence[str]) -> list[Tool]:
+def _pick(resolved: ResolvedTools, names: Sequence[str]) -> list[Tool]:
     return [tool for name in dict.fromkeys(names) if (tool := resolved.get(name)) is not None]
 
 

@@ -14,7 +14,7 @@ from pegboard.json import is_object
 from pegboard.schema.references import schemas
 from pegboard.tools.spec import ToolSpec
 from pegboard.toolsets import search_table as table
-from pegboard.toolsets.search_table import MOST_TEXT, question_words, spaced, with_parts
+from pegboard.toolsets.search_table import MOST_TEXT, query_words, space_ideographs, with_parts
 
 if TYPE_CHECKING:
     from pegboard.toolsets.search_table import Row
@@ -27,8 +27,8 @@ def _row_of(spec: ToolSpec) -> Row:
     return (
         spec.name,
         with_parts(spec.name),
-        spaced(with_parts(" ".join((spec.title or "", *spec.tags, *_parameter_names(spec))))),
-        spaced(spec.description[:_MOST_INDEXED]),
+        space_ideographs(with_parts(" ".join((spec.title or "", *spec.tags, *_parameter_names(spec))))),
+        space_ideographs(spec.description[:_MOST_INDEXED]),
     )
 
 
@@ -158,8 +158,8 @@ class ToolIndex:
         """The tools whose names are like the whole text, then those with words like one of its words."""
         hits = dict.fromkeys(suggest(text.strip(), self._specs, most=MOST_NEAR), 0.0)
         known = table.words_in_names(self._connection)
-        asked = [word for word in question_words(text) if len(word) > 2][:MOST_GUESSED]
-        words = [near for word in asked for near in suggest(word, known, most=1)]
+        guessed = [word for word in query_words(text) if len(word) > 2][:MOST_GUESSED]
+        words = [near for word in guessed for near in suggest(word, known, most=1)]
         if words:
             hits = {**hits, **dict(table.best(self._connection, " ".join(words), limit))}
         return list(hits.items())[:limit]

@@ -22,34 +22,34 @@ _STOP_WORDS = frozenset(_ENGLISH.split())
 
 def identifier_parts(identifiers: str) -> list[str]:
     """The words within identifiers, in lower case, as FTS5 separates them, too: `getURLs2` gives get, urls, 2."""
-    return [part for segment in _segments(identifiers) for part in _spelt_apart(segment)]
+    return [part for segment in _segments(identifiers) for part in _split_word(segment)]
 
 
 def with_parts(identifiers: str) -> str:
     """Identifiers as they are indexed: unchanged, with the words that FTS5 wouldn't separate appended."""
     if identifiers.islower() and identifiers.replace("_", "").replace(" ", "").isalpha():
         return identifiers
-    apart = (parts for segment in _segments(identifiers) if len(parts := _spelt_apart(segment)) > 1)
+    apart = (parts for segment in _segments(identifiers) if len(parts := _split_word(segment)) > 1)
     return " ".join((identifiers, *(part for parts in apart for part in parts)))
 
 
-def spaced(text: str) -> str:
+def space_ideographs(text: str) -> str:
     """A text as it is indexed: with spaces around Chinese and Japanese characters, which have none between words."""
     if text.isascii():
         return text
     return "".join(f" {character} " if _is_ideograph(character) else character for character in text)
 
 
-def question_words(text: str) -> list[str]:
+def query_words(text: str) -> list[str]:
     """The words of a query, in lower case, each once, at most 24; no English stop words, unless there are no others."""
     words: dict[str, None] = {}
     for segment in _segments(text[:MOST_TEXT]):
-        for run in _parted(segment, lambda text, at: _is_ideograph(text[at]) is not _is_ideograph(text[at - 1])):
-            words.update(dict.fromkeys([run.lower(), *_spelt_apart(run)]))
+        for run in _split(segment, lambda text, at: _is_ideograph(text[at]) is not _is_ideograph(text[at - 1])):
+            words.update(dict.fromkeys([run.lower(), *_split_word(run)]))
     return ([word for word in words if word not in _STOP_WORDS] or list(words))[:MOST_WORDS]
 
 
-def question_names(text: str) -> list[str]:
+def query_names(text: str) -> list[str]:
     """What may be a tool's name in a query: the whole of it, and each word that is made of several."""
     text = text[:MOST_TEXT]
     words = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else " " for c in text).split()
@@ -57,8 +57,8 @@ def question_names(text: str) -> list[str]:
     return list(dict.fromkeys(names))[:MOST_WORDS]
 
 
-def expression(word: str) -> str:
-    """A word of `question_words` in FTS5's query language: a prefix match; a single character matches exactly.
+def match_expression(word: str) -> str:
+    """A word of `query_words` in FTS5's query language: a prefix match; a single character matches exactly.
 
     The words contain no ASCII but letters and digits, so nothing in them is syntax.
     """
@@ -78,14 +78,14 @@ def _segments(text: str) -> list[str]:
     return "".join(c if c.isalnum() or (c > "\x7f" and c.isprintable()) else " " for c in text).split()
 
 
-def _spelt_apart(segment: str) -> list[str]:
+def _split_word(segment: str) -> list[str]:
     """A segment split at capitals and between letters and digits, in lower case."""
     if segment.isdigit() or (segment.islower() and segment.isalpha()):
         return [segment]
-    return [part.lower() for part in _parted(segment, _begins)]
+    return [part.lower() for part in _split(segment, _begins)]
 
 
-def _parted(word: str, begins: Callable[[str, int], bool]) -> list[str]:
+def _split(word: str, begins: Callable[[str, int], bool]) -> list[str]:
     starts = [at for at in range(1, len(word)) if begins(word, at)]
     return [word[start:end] for start, end in zip([0, *starts], [*starts, len(word)], strict=True)]
 
@@ -149,13 +149,13 @@ def best(connection: sqlite3.Connection, text: str, limit: int) -> list[Hit]:
 
     A score is the sum of the BM25 of the words that matched, times the share of the words that did.
     """
-    found = (connection.execute(_NAMED, (name, name)).fetchone() for name in question_names(text))
+    found = (connection.execute(_NAMED, (name, name)).fetchone() for name in query_names(text))
     named = list(dict.fromkeys(row[0] for row in found if row is not None))  # as they are spelt here
-    words = question_words(text)
+    words = query_words(text)
     if not words:
         return [(name, 0.0) for name in named][:limit]
     statement = _BEST.format(hits=" UNION ALL ".join([_OF_WORD] * len(words)), named=", ".join("?" * len(named)))
-    values = (len(words), *map(expression, words), *named, limit)
+    values = (len(words), *map(match_expression, words), *named, limit)
     hits: dict[str, float] = dict(connection.execute(statement, values).fetchall())
     missed = [(name, 0.0) for name in named if name not in hits]
     return [*missed, *hits.items()][:limit]

@@ -40,18 +40,18 @@ class Toolset(Protocol):
     - `close()`, plain or async, releases its resources.
     - `instructions` are added before the conversation while a tool of it is in the request: a text, several, or a
       function `(context)`, plain or async, that returns them.
-    - `publishes` has `registry list` show its tools from the cache, as it does static tools: they are the same for
+    - With `publishes`, `registry list` shows its tools from the cache, as it does static tools: they are the same for
       every context. It is a sequence of the absolute paths of the files that they are read from; published tools are
       valid until one of these, the plugin's settings or its code changes. `None` publishes nothing.
     - `on_change(function)` takes a function without arguments, to call from any thread whenever its tools have
       changed. It is called when the toolset is registered, as are those of the toolsets in `inner_toolsets`.
-    - `own_thread = True` has `close`, `call`, the handlers of its tools and `tools` run in one thread of its own where
-      they are plain, one after the other, as an object requires that only one thread may use. The first of them starts
-      the thread; it ends with `close`. Async ones run in the event loop, and a tool that names an executor runs there.
+    - With `own_thread = True`, `tools`, `call`, `close` and the handlers of its tools, where plain, run in a thread of
+      its own, one after the other: for objects that only one thread may use. The first of them starts the thread; it
+      ends with `close`. Async ones run in the event loop, and a tool that names an executor runs there.
     - `identity` is what its tools come from, as JSON data without secrets, such as the command that starts a server.
       `{"code": [...]}` in it lists absolute paths of files and folders with code that is in no distribution. A lock
       holds its tools back once either is another.
-    - `all_tools(context)`, as `tools`, also gives what it holds back itself: a lock is compared with that.
+    - `all_tools(context)` returns what `tools` does, and what the toolset itself holds back: a lock checks all of them.
     - `name_prefix` is the prefix of the names of all its tools; a command and `registry.call` don't query it for a
       tool whose name is quite different.
 
@@ -80,7 +80,7 @@ def toolset_name(toolset: object) -> str:
         name: object = getattr(toolset, "name", None)
     except BaseException:  # noqa: BLE001  one bad toolset doesn't affect the others
         name = None
-    return str.__str__(name) if isinstance(name, str) and name else type(toolset).__name__  # no subclass: it may act
+    return str.__str__(name) if isinstance(name, str) and name else type(toolset).__name__  # a subclass may act
 
 
 def published_files(toolset: Toolset) -> Sequence[str] | None:
@@ -103,7 +103,7 @@ def identity_of(toolset: Toolset) -> Any:
         return None
 
 
-def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
+def toolsets_with_instructions(toolset: Toolset) -> Iterator[Toolset]:
     """The toolsets with `instructions`: it, or else those that it wraps (`inner_toolsets`)."""
     try:
         has_some = getattr(toolset, "instructions", None) is not None
@@ -113,14 +113,14 @@ def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
         yield toolset
         return
     for each in getattr(toolset, "inner_toolsets", ()):
-        yield from with_instructions(each)
+        yield from toolsets_with_instructions(each)
 
 
 def may_contain(toolset: Toolset, names: Iterable[str]) -> bool:
     """Whether a toolset may have a tool of one of these names or a similar one, by its `name_prefix`."""
     own = toolset.inner if isinstance(toolset, OwnedToolset) else toolset
-    begins, *letters = ("".join(filter(str.isalnum, each)) for each in (getattr(own, "name_prefix", ""), *names))
-    return any(begins.casefold() in each.casefold() for each in letters)
+    prefix, *others = ("".join(filter(str.isalnum, each)) for each in (getattr(own, "name_prefix", ""), *names))
+    return any(prefix.casefold() in each.casefold() for each in others)
 
 
 def subscribe(toolset: Toolset, function: Callable[[], None]) -> None:
@@ -135,7 +135,6 @@ def subscribe(toolset: Toolset, function: Callable[[], None]) -> None:
 
 
 CLOSE_SECONDS: Final = 10.0  # for one toolset or executor
-
 
 _own_threads: Final[WeakValueDictionary[int, OwnThread]] = WeakValueDictionary()  # by the id of what they keep alive
 _own_lock: Final = threading.Lock()
@@ -153,9 +152,8 @@ def thread_of(toolset: object) -> OwnThread:
 
 
 async def _close(thing: object, method: str = "close") -> None:
-    function, thread = getattr(thing, method, None), None
-    if getattr(thing, "own_thread", False):
-        thread = thread_of(thing)
+    function = getattr(thing, method, None)
+    thread = thread_of(thing) if getattr(thing, "own_thread", False) else None
     try:
         if thread is not None and callable(function) and CallableKind.of(function) is CallableKind.PLAIN:
             await maybe_await(await thread.run(function))
@@ -196,6 +194,7 @@ def check_tool_schemas(tool: Tool) -> None:
 
 
 _MOST_TOOLS: Final = 100_000
+_MOST_CAUSE: Final = 1_000  # characters
 
 
 @frozen
@@ -297,16 +296,13 @@ def check_result(answer: Any) -> ToolsetResult:
             problems.append(_repeated(item.spec.name))
     if type(answer) is not ToolsetResult:
         return ToolsetResult(tools.values(), first_problems(problems))
-    own = map(_check_problem, first_problems([*answer.problems]))
+    own = map(_limit_problem, first_problems([*answer.problems]))
     dropped = islice((each for each in answer.dropped if type(each) is Reason), _MOST_TOOLS)
     return ToolsetResult(tools.values(), (*own, *first_problems(problems)), dropped)
 
 
-_MOST_CAUSE: Final = 1_000
-
-
-def _check_problem(given: Problem) -> Problem:
-    """What a toolset may report: it can't speak for another, so that a subject becomes part of the cause."""
+def _limit_problem(given: Problem) -> Problem:
+    """A problem as a toolset may report it: in short texts, and only of itself, so a subject is part of the cause."""
 
     def text(value: object) -> str:
         return visible(" ".join(f"{value}"[: 2 * _MOST_CAUSE].split())[:_MOST_CAUSE], again=True)
@@ -314,7 +310,7 @@ def _check_problem(given: Problem) -> Problem:
     cause = text(f"{given.subject}: {given.cause}" if given.subject else given.cause)
     tool = None if given.tool is None else text(given.tool)
     if tool is not None and tool not in cause:
-        cause = f"tool '{tool}': {cause}"  # its escapes stay as they are
+        cause = f"tool '{tool}': {cause}"  # without `!r`, which would escape its escapes
     fix, error = given.fix and text(given.fix), given.error if isinstance(given.error, BaseException) else None
     return Problem(cause, tool, fix=fix, error=error, note=given.note is True)
 
@@ -397,36 +393,36 @@ def _add_handler(call: Any, flavour: CallableKind | None, thread: OwnThread | No
         handler = Handler(partial(call, tool.spec.name), lambda: bind, flavour)
     if thread is not None and isinstance(handler, Handler) and handler.thread is None:
         handler = evolve(handler, blocking=True, thread=thread)
-    is_late = thread is not None and isinstance(handler, LateHandler)  # a copy has it changed once it is loaded
+    is_late = thread is not None and isinstance(handler, LateHandler)  # `ToolMapper` changes a copy's once it is loaded
     return tool if handler is tool.handler and not is_late else tool.evolve(handler=handler)
 
 
-Transform: TypeAlias = Callable[[ToolsetResult, ReadonlyContext], Awaitable[ToolsetResult]]
-"""Transforms an offer, for a wrapper: gets the offer and the context."""
+OfferChange: TypeAlias = Callable[[ToolsetResult, ReadonlyContext], Awaitable[ToolsetResult]]
+"""Change of an offer, the result of one query, by a wrapper: gets it and the context."""
 
 
 class WrapperToolset:
     """Wrapper of any toolset, under the same name; closing it closes the inner one.
 
     The inner one's tools are checked and have their handlers, so that a wrapper that changes a tool changes what is
-    listed and what is called together. Without a transform its offers stay as they are.
+    listed and what is called together. Each of its problems gets `of_problems`, such as the plugin.
     """
 
-    is_checked: ClassVar = True  # what it offers, so that it is checked once, and its problems keep their subjects
+    is_checked: ClassVar = True  # its offers, which aren't checked again, so that their problems keep their subjects
 
-    def __init__(self, inner: Toolset, transform: Transform | None = None, **of_problems: str | None) -> None:
+    def __init__(self, inner: Toolset, change: OfferChange | None = None, **of_problems: str | None) -> None:
         self.inner = inner
         self.name = toolset_name(inner)
-        self._transform = transform
+        self._change = change
         self._of_problems = of_problems
         call = getattr(inner, "call", None)
         flavour = CallableKind.of(call) if callable(call) else None
         self._thread = thread = thread_of(inner) if getattr(inner, "own_thread", False) else None
-        has_some = flavour is not None or thread is not None
-        self._with_handlers = ToolMapper(partial(_add_handler, call, flavour, thread)) if has_some else None
+        may_add = flavour is not None or thread is not None
+        self._with_handlers = ToolMapper(partial(_add_handler, call, flavour, thread)) if may_add else None
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
-        """The inner toolset's offer for this context, transformed; raises whatever that raises."""
+        """The inner toolset's offer for this context, changed; raises whatever that raises."""
         return await self._offer(self.inner.tools, context)
 
     async def all_tools(self, context: ReadonlyContext) -> ToolsetResult:
@@ -444,8 +440,8 @@ class WrapperToolset:
         if self._with_handlers is not None:
             self._with_handlers.trim(offer)
             offer = ToolsetResult(map(self._with_handlers.one, offer), offer.problems, offer.dropped)
-        if self._transform is not None:
-            offer = await self._transform(offer, context)
+        if self._change is not None:
+            offer = await self._change(offer, context)
         own, subject = self._of_problems, f"toolset {self.name!r}"
         problems = [each.evolve(subject=each.subject or subject, **own) for each in offer.problems]
         return ToolsetResult(offer, problems, offer.dropped) if problems else offer
@@ -471,8 +467,8 @@ class WrapperToolset:
 
 
 @define(eq=False)
-class Step:
-    """Transform that changes tools one by one, those that `where` picks; the order stays, and the first of a name.
+class ToolChange:
+    """Change of an offer that changes tools one by one, those that `where` picks; of one name, the first tool stays.
 
     A tool is out where it can't be changed, or `where` fails for it.
     """
@@ -482,11 +478,11 @@ class Step:
     where: Predicate | None = None
     rename: Callable[[str], str] = field(default=str)  # of tools that are missing
     names: Collection[str] = ()  # of the tools to change; one that no tool has is noted
-    _mapper: ToolMapper = field(init=False, default=Factory(lambda step: ToolMapper(step.change), takes_self=True))
-    _unseen: set[str] = field(init=False, default=Factory(lambda step: set(step.names), takes_self=True))
+    _mapper: ToolMapper = field(init=False, default=Factory(lambda self: ToolMapper(self.change), takes_self=True))
+    _unseen: set[str] = field(init=False, default=Factory(lambda self: set(self.names), takes_self=True))
 
     async def __call__(self, offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
-        """The same offer, its tools changed where the step applies."""
+        """The offer with its tools changed where `where` picks them, and with what went wrong."""
         tools: dict[str, Tool] = {}
         problems: list[Problem] = []
         picked, faults = (offer, {}) if self.where is None else await filter_tools(offer, self.where, context)
@@ -503,12 +499,13 @@ class Step:
             elif tools.setdefault(changed.spec.name, changed) is not changed:
                 problems.append(_repeated(changed.spec.name))
         self._mapper.trim(offer)
-        lost = (Reason(self.word, "out", f"failed: {cause}", name) for name, cause in faults.items())
+        failed = (Reason(self.word, "out", f"failed: {cause}", name) for name, cause in faults.items())
         dropped = (evolve(each, tool=self.rename(each.tool)) for each in offer.dropped)
-        of_tools = ((each, None if each.note else each.tool) for each in offer.problems)
-        known = (each.evolve(tool=self.rename(name)) if name else each for each, name in of_tools)
-        own = first_problems(problems)
-        return ToolsetResult(tools.values(), (*known, *self._notes(offer), *own), (*dropped, *lost))
+        earlier = (
+            each.evolve(tool=self.rename(each.tool)) if each.tool and not each.note else each for each in offer.problems
+        )
+        new = first_problems(problems)
+        return ToolsetResult(tools.values(), (*earlier, *self._notes(offer), *new), (*dropped, *failed))
 
     def _notes(self, offer: ToolsetResult) -> Iterator[Problem]:
         """Notes on names to change that no tool has had so far."""
@@ -532,8 +529,8 @@ class OwnedToolset(WrapperToolset):
 
     def __init__(self, inner: Toolset, origin: Origin = HOST) -> None:
         owner = evolve(origin, toolset=toolset_name(inner))
-        step = Step("taken over", lambda tool: owned_tool(tool, owner))
-        super().__init__(inner, step, plugin=origin.plugin, distribution=origin.distribution)
+        change = ToolChange("taken over", lambda tool: owned_tool(tool, owner))
+        super().__init__(inner, change, plugin=origin.plugin, distribution=origin.distribution)
         self.origin = origin
 
 

@@ -1,4 +1,4 @@
-"""Transforms: functions that change the tools of every source, static or a toolset, before names are settled."""
+"""Transforms: functions that change the tools of every source, static or a toolset, before names are resolved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import takes_context
 from pegboard.tools.spec import Origin, ToolAnnotations
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.toolset import Step, Toolset, ToolsetResult, WrapperToolset, ask_all
+from pegboard.toolsets.toolset import ToolChange, Toolset, ToolsetResult, WrapperToolset, ask_all
 from pegboard.toolsets.wrappers import ToolsetBase, wrap
 from pegboard.typing import JsonMapping, frozen
 
@@ -32,7 +32,7 @@ _RELIEFS: Final = ("read_only_hint", "idempotent_hint")  # false is stricter
 
 
 class Transforms:
-    """The transforms of a catalogue, around its tools; under the same ones, a source stays as `earlier` has it."""
+    """The transforms of a catalogue, applied to its sources; those that `earlier` has, by the same ones, are reused."""
 
     def __init__(  # noqa: PLR0913, PLR0917  the parts of a catalogue
         self,
@@ -45,21 +45,21 @@ class Transforms:
     ) -> None:
         self.static: Final = (*_sources(static, are_held=False), *_sources(held, are_held=True))
         self.transforms, self._taken = transforms, taken
-        known = earlier.around if earlier is not None and earlier.transforms == transforms else {}
-        self.around: dict[Any, WrapperToolset] = {}
+        known = earlier.wrapped if earlier is not None and earlier.transforms == transforms else {}
+        self.wrapped: dict[Any, WrapperToolset] = {}
         for each in (*self.static, *toolsets):
-            self.around[each] = known.get(each) or _transform(each, transforms)
+            self.wrapped[each] = known.get(each) or _transform(each, transforms)
         self._found = set[str | None]()  # names that some source lacked, and another had
 
     async def ask(
         self, toolsets: Sequence[WrapperToolset], context: ReadonlyContext, seconds: float
     ) -> tuple[list[ToolsetResult], dict[str, Tool | None]]:
-        """The transformed offers of `static` and of these toolsets; and the names that are taken, as `resolve_names`.
+        """The transformed offers of `static` and of these toolsets; and `taken` for `resolve_names`.
 
         A source whose transform fails has no tools, and a problem. Static tools that aren't offered keep their names.
         """
-        around = [self.around.get(each) or _transform(each, self.transforms) for each in (*self.static, *toolsets)]
-        offers = self._with_notes_once(await ask_all(around, context, seconds))
+        sources = [self.wrapped.get(each) or _transform(each, self.transforms) for each in (*self.static, *toolsets)]
+        offers = self._with_notes_once(await ask_all(sources, context, seconds))
         static = [*zip(self.static, offers, strict=False)]  # toolsets' offers follow
         before = Counter(name for source in self.static for name in source.by_name)
         now = Counter(name for source, offer in static for name in source.own_names(offer))
@@ -72,15 +72,15 @@ class Transforms:
         return [*(source.without_held_back(offer, freed) for source, offer in static), *offers[len(static) :]], taken
 
     def _with_notes_once(self, offers: list[ToolsetResult]) -> list[ToolsetResult]:
-        """The offers, with one note on a name that a transform has and no source: it looks in each of them."""
+        """The offers with one note on a name that a transform lists and no source has; each noted what it lacks."""
         notes = [each for offer in offers for each in offer.problems if each.note and each.tool]
         if not notes:
             return offers
-        by_name = {each.tool: each for each in sorted(notes, key=lambda each: len(each.cause))}  # with a near miss last
+        by_name = {each.tool: each for each in sorted(notes, key=lambda each: len(each.cause))}  # near misses are last
         known = {name for offer in offers for tool in offer for name in (tool.name, *tool.former_names)}
         gone = (each for offer in offers for each in (*offer.dropped, *offer.problems) if each not in notes)
         self._found |= by_name.keys() & {*known, *(each.tool for each in gone)}
-        is_complete = len(offers) >= len(self.around) and not any(offer.has_failed for offer in offers)
+        is_complete = len(offers) >= len(self.wrapped) and not any(offer.has_failed for offer in offers)
         kept = [each for name, each in by_name.items() if is_complete and name not in self._found]
         return [
             ToolsetResult(each, (one for one in each.problems if one not in notes or one in kept), each.dropped)
@@ -124,22 +124,23 @@ def _sources(tools: Iterable[Tool], *, are_held: bool) -> list[_StaticTools]:
     return [_StaticTools(owner, tuple(own), are_held) for owner, own in of_owner.items()]
 
 
-async def _keep_notes(offer: ToolsetResult, _context: ReadonlyContext) -> ToolsetResult:
-    """The offer of a source; its own notes aren't taken for a transform's, which has the name that is missing."""
+async def _detach_notes(offer: ToolsetResult, _context: ReadonlyContext) -> ToolsetResult:
+    """The offer of a source; its own notes name no tool, so that they aren't taken for those of a transform."""
     problems = (each.evolve(tool=None) if each.note else each for each in offer.problems)
     return ToolsetResult(offer, problems, offer.dropped)
 
 
 def _transform(source: Any, transforms: Sequence[NamedTransform]) -> WrapperToolset:
-    return reduce(_transform_once, transforms, WrapperToolset(source, _keep_notes))
+    return reduce(_transform_once, transforms, WrapperToolset(source, _detach_notes))
 
 
 def _transform_once(source: WrapperToolset, transform: NamedTransform) -> WrapperToolset:
     """A source with one more transform; a plugin's can't make a tool less strict, or bring another."""
-    if transform[2].plugin is None:
+    _, _, origin = transform
+    if origin.plugin is None:
         return _Transformed(source, transform)
-    marked = WrapperToolset(source, Step("marked", lambda tool: tool.evolve(untransformed=tool)))
-    return WrapperToolset(_Transformed(marked, transform), Step("transformed", _tighten))
+    marked = WrapperToolset(source, ToolChange("marked", lambda tool: tool.evolve(untransformed=tool)))
+    return WrapperToolset(_Transformed(marked, transform), ToolChange("transformed", _tighten))
 
 
 class _Transformed(WrapperToolset):
@@ -193,11 +194,11 @@ def _tighten(tool: Tool) -> Tool:
         permission=own.permission,
         permission_arguments=own.permission_arguments,
     )
-    others = {**tool.by_arguments, "concurrency": None}
+    others = {**tool.by_arguments, "concurrency": None}  # of the concurrency, only the own function counts
     functions = {
         name: _join(function, others.get(name), strict=name == "destructive")
         for name, function in before.by_arguments.items()
-        if hints.get(f"{name}_hint") is not (f"{name}_hint" in _CAUTIONS)  # for all arguments
+        if hints.get(f"{name}_hint") is not (f"{name}_hint" in _CAUTIONS)  # else it is the strictest for all arguments
     }
     asks_always = any(each.confirms is None and each.spec.requires_confirmation for each in (before, tool))
     return before.evolve(
@@ -213,7 +214,7 @@ def _tighten(tool: Tool) -> Tool:
 
 
 def _join(*functions: Callable[..., Any] | None, strict: bool) -> Callable[..., Any] | None:
-    """A function of the arguments with the stricter answer of several: the strict one, or none, if one gives that."""
+    """A function of the arguments with the stricter answer of several: `strict`, or what is no bool, if any."""
     present = [each for each in dict.fromkeys(functions) if each is not None]
     if len(present) < 2:
         return present[0] if present else None

@@ -27,7 +27,7 @@ from pegboard.toolsets.filters import explain_filter, filter_tools
 from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.toolset import (
     Reason,
-    Step,
+    ToolChange,
     Toolset,
     ToolsetResult,
     WrapperToolset,
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 
 Key: TypeAlias = Callable[[ReadonlyContext], Hashable]  # the cache key of a context
+
+Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] | Awaitable[Sequence[Tool]]]
+"""Gets the context and the tools; returns the tools to offer, changed, left out or added. Plain or async."""
 
 
 def whole_identity(context: ReadonlyContext) -> Hashable:
@@ -92,8 +95,8 @@ class ToolsetBase(ABC):
         """
         check_name(prefix[:MAX_LENGTH])
         rename = partial(prefixed_name, prefix)
-        step = Step("prefixed", lambda tool: tool.with_spec(name=rename(tool.name)), rename=rename)
-        return _WrappedToolset(self, step)
+        change = ToolChange("prefixed", lambda tool: tool.with_spec(name=rename(tool.name)), rename=rename)
+        return _WrappedToolset(self, change)
 
     def renamed(self, names: Mapping[str, str]) -> _WrappedToolset:
         """Some tools under other names: old -> new; a name that no tool has had is noted among the problems.
@@ -110,10 +113,11 @@ class ToolsetBase(ABC):
             if first != old:
                 raise RegistrationError(f"{first!r} and {old!r} can't both be renamed to {new!r}: choose another name")
 
-        def change(tool: Tool) -> Tool:
+        def rename(tool: Tool) -> Tool:
             return tool.with_spec(name=names[tool.name]) if tool.name in names else tool
 
-        return _WrappedToolset(self, Step("renamed", change, rename=lambda name: names.get(name, name), names=names))
+        change = ToolChange("renamed", rename, rename=lambda name: names.get(name, name), names=names)
+        return _WrappedToolset(self, change)
 
     def described(self, descriptions: Mapping[str, str]) -> _WrappedToolset:
         """Some tools with other descriptions: name -> description; a name that no tool has had is noted as a problem.
@@ -126,7 +130,7 @@ class ToolsetBase(ABC):
         def describe(tool: Tool) -> Tool:
             return tool.with_spec(description=descriptions[tool.name]) if tool.name in descriptions else tool
 
-        return _WrappedToolset(self, Step("described", describe, names=descriptions))
+        return _WrappedToolset(self, ToolChange("described", describe, names=descriptions))
 
     def prepared(self, prepare: Prepare) -> _WrappedToolset:
         """The tools that `prepare(context, tools)` returns for each context; plain or async.
@@ -134,13 +138,13 @@ class ToolsetBase(ABC):
         Where it raises, the whole toolset fails.
         """
 
-        async def prepared(offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
+        async def call_prepare(offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
             new = check_result(await maybe_await(prepare(context, tuple(offer))))
             gone = {tool.spec.name for tool in offer}.difference(tool.spec.name for tool in new)
             dropped = [Reason("prepared", "out", "left out by the function", name) for name in sorted(gone)]
             return ToolsetResult(new, (*offer.problems, *new.problems), (*offer.dropped, *dropped, *new.dropped))
 
-        return _WrappedToolset(self, prepared)
+        return _WrappedToolset(self, call_prepare)
 
     def with_annotations(
         self, annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None = None
@@ -165,7 +169,7 @@ class ToolsetBase(ABC):
             annotated = tool.with_spec(annotations=attrs.evolve(own, **given))
             return annotated.evolve(origin=origin, by_arguments=functions)
 
-        return _WrappedToolset(self, Step("annotated", annotate, None if where is None else as_predicate(where)))
+        return _WrappedToolset(self, ToolChange("annotated", annotate, None if where is None else as_predicate(where)))
 
     def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _WrappedToolset:
         """Every call of these tools needs approval; without a predicate, of all tools.
@@ -177,7 +181,7 @@ class ToolsetBase(ABC):
             return tool.with_spec(requires_confirmation=True).evolve(confirms=None)
 
         where = None if predicate is None else as_predicate(predicate)
-        return _WrappedToolset(self, Step("made to require approval", confirm, where))
+        return _WrappedToolset(self, ToolChange("made to require approval", confirm, where))
 
     def reshaped(self, reshapes: Mapping[str, Reshape]) -> _WrappedToolset:
         """Tools whose arguments look different to the model: tool name -> `Reshape`.
@@ -187,9 +191,9 @@ class ToolsetBase(ABC):
         reshapes = dict(reshapes)
 
         def reshape(tool: Tool) -> Tool:
-            return _reshaped(tool, reshapes[tool.name]) if tool.name in reshapes else tool
+            return _reshape_tool(tool, reshapes[tool.name]) if tool.name in reshapes else tool
 
-        return _WrappedToolset(self, Step("reshaped", reshape, names=reshapes))
+        return _WrappedToolset(self, ToolChange("reshaped", reshape, names=reshapes))
 
     def cached(
         self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
@@ -215,11 +219,7 @@ def prefixed_name(prefix: str, name: str) -> str:
     return mapped_name(prefix + name if prefix.endswith(("_", "-")) else f"{prefix}_{name}")
 
 
-Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] | Awaitable[Sequence[Tool]]]
-"""Gets the context and the tools; returns the tools to offer, changed, left out or added. Plain or async."""
-
-
-MOST_KEPT: Final = 256
+MOST_KEPT: Final = 256  # keys
 
 
 class CachedToolset(_WrappedToolset):
@@ -282,7 +282,7 @@ _ROOT: Final = frozenset(
 )
 """The keywords allowed at the root of a schema to reshape; others could refer to arguments by name."""
 
-_LEFT_OUT: Final = frozenset({"default", "examples"})
+_LEFT_OUT: Final = frozenset({"default", "examples"})  # whole arguments, by the tool's own names
 
 
 def _as_texts(values: Mapping[str, Any]) -> dict[str, JsonText]:
@@ -401,10 +401,10 @@ class Reshape:
                 raise DefinitionError(fault, parameter=name)
 
 
-def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
+def _reshape_tool(tool: Tool, reshape: Reshape) -> Tool:
     """A tool with reshaped arguments; what is listed and what is called change together."""
     if tool.untransformed is not None:
-        tool = tool.evolve(untransformed=_reshaped(tool.untransformed, reshape))
+        tool = tool.evolve(untransformed=_reshape_tool(tool.untransformed, reshape))
     own, before, rename, hide = tool.spec, tool.own_names, reshape.rename, reshape.hide
     if own.kind != "function" or tool.handler is None:
         raise DefinitionError("only function tools that have a handler can be reshaped", tool=tool.name)
@@ -454,10 +454,10 @@ class _Reshaping:
 
     def on_given(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)  # so that it shows whether it takes the context
-        def asked(arguments: JsonMapping, *more: Any, **named: Any) -> Any:
+        def call(arguments: JsonMapping, *more: Any, **named: Any) -> Any:
             return function(self.reshape.original_arguments(arguments), *more, **named)
 
-        return asked
+        return call
 
     def prepare(self, arguments: JsonObject) -> JsonObject:
         """What the tool prepares of the given arguments, by the new names; hidden ones aren't the model's."""
@@ -477,7 +477,7 @@ class _Reshaping:
         found = self.tool.validator.problems(given)
         if not found and self.tool.checks is not None:
             found = own_problems(self.tool.checks, given)
-        return [self.renamed(text) for text in found]
+        return [self.with_new_names(text) for text in found]
 
     def binder(self) -> Binder:
         bind = self.tool.bind
@@ -495,7 +495,7 @@ class _Reshaping:
 
         return bind_shown
 
-    def renamed(self, text: str) -> str:
+    def with_new_names(self, text: str) -> str:
         """A problem with the new names."""
         for name in (*self.reshape.hide, *self.reshape.rename):
             start = path_text((name,))

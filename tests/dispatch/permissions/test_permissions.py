@@ -31,7 +31,7 @@ from pegboard.dispatch.permissions.evaluation import MOST_EXACT
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Access, policy_of
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Folders
 from pegboard.tools import EMPTY_CONTEXT, HOST
-from pegboard.toolsets.wrappers import _reshaped
+from pegboard.toolsets.wrappers import _reshape_tool
 
 STRANGER = Origin(plugin="stranger", trusted=False)
 
@@ -246,10 +246,12 @@ def test_rules_apply_to_a_renamed_argument():
     def write(path: str, text: str): ...
 
     own = Tool.from_function(write, permission="edit", permission_arguments={"path": "path", "text": "text"})
-    shown = _reshaped(own, Reshape(rename={"path": "file"}, hide={"text": "x"}))
+    shown = _reshape_tool(own, Reshape(rename={"path": "file"}, hide={"text": "x"}))
     assert shown.spec.permission_arguments == {"file": "path", "text": "text"}
     assert action(shown, {"file": "/b"}, Rule("edit", "/b", "deny")) == "deny"
-    placed = _reshaped(own.evolve(work_dir=lambda arguments, _: arguments["path"]), Reshape(rename={"path": "file"}))
+    placed = _reshape_tool(
+        own.evolve(work_dir=lambda arguments, _: arguments["path"]), Reshape(rename={"path": "file"})
+    )
     assert placed.work_dir({"file": "/b", "text": "x"}, None) == "/b"
 
 
@@ -785,7 +787,7 @@ def test_rules_apply_to_permission_values():
     assert action(patch, {"patch": "/srv/a /etc/b"}, only) == "ask"
     assert action(patch, {"patch": "/srv/a /etc/b"}, only, Rule("edit", "/etc/*", "deny")) == "deny"
     assert ask(patch, {"patch": "/srv/a /etc/b"})["patterns"] == ("/srv/a", "/etc/b")
-    shown = _reshaped(
+    shown = _reshape_tool(
         patch.with_spec(input_schema={"type": "object", "properties": {"patch": {}}}).evolve(
             handler=Tool.from_schema("patch", None, lambda arguments: "").handler
         ),
