@@ -69,7 +69,7 @@ async def measured(rounds: int) -> list[tuple[str, float, float]]:
             ("a line that does nothing", plain, "true", ["/bin/bash", "-c", "true"]),
             ("a line that writes 1 MiB", plain, "head -c 1048576 /dev/zero | tr '\\0' x", []),
         ]
-        if box.lack is None:
+        if box.obstacle is None:
             walls = box.wrap(["/bin/bash", "-c", "true"], folder, folder)
             rows.append(("a line in the sandbox", registry_in(folder, "workspace-write"), "true", walls))
         found = []

@@ -17,7 +17,7 @@ from pegboard.programs import running
 from pegboard_shell import Plugin, sandbox, sessions
 
 sandbox._PROBE_SECONDS = 120.0  # on a busy machine, too, all workers have to collect the same tests
-collect_ignore = ["test_bubblewrap.py"] if sandbox.Sandbox("workspace-write").lack else []
+collect_ignore = ["test_bubblewrap.py"] if sandbox.Sandbox("workspace-write").obstacle else []
 PLAIN = {"sandbox": "none", "grace": 0.2}
 
 

@@ -44,4 +44,4 @@ class Plugin:
         """Registers the sessions, which end when the registry is closed."""
         from pegboard_shell.sessions import Sessions
 
-        register(Sessions, self.tools.sessions.opened, scope="registry")
+        register(Sessions, self.tools.sessions.provide, scope="registry")

@@ -1,7 +1,7 @@
 """Effects of commands: which certainly change nothing, and which may destroy something.
 
-Lines are parsed by the permissions' parser, so wrapped commands (`sudo`, `sh -c`, `xargs`, `find -exec`) and lines that
-can't be parsed count as they do in rules: the former may destroy something, and neither counts as read-only.
+Lines are parsed as for permission rules: a command that another one runs (`sudo`, `sh -c`, `xargs`, `find -exec`) may
+destroy what it would by itself, a line that can't be parsed may destroy something, and neither counts as read-only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READERS: Final = """
     readlink realpath rev rg seq sha1sum sha256sum sha512sum sort stat strings tac tail test tr tree true tsort tty type
     uname unexpand uniq uptime wc whereis which who whoami
 """
-"""Programs that only read, but for the options of the tables `RUN` and `CHANGE`."""
+"""Programs that only read, except with the options that `may_run_or_write` finds."""
 _READ_SUBCOMMANDS: Final = {
     "git": """
         blame cat-file describe diff grep log ls-files ls-tree merge-base name-rev rev-list rev-parse shortlog show
@@ -63,8 +63,9 @@ _READING: Final = Permissions(
         *(Rule("shell", form, "allow") for form in _patterns(_READ_FORMS)),
     ]
 )
+# Rules that deny, as these apply to what can't be parsed as well.
 _DESTROYING: Final = Permissions([Rule("shell", form, "deny") for form in _patterns(_DESTROYERS)])
-_PROBE: Final = Tool.from_schema(
+_SHELL: Final = Tool.from_schema(
     "shell",
     {"type": "object", "properties": {"command": {}}, "required": ["command"], "additionalProperties": False},
     permission="shell",
@@ -74,13 +75,13 @@ _PROBE: Final = Tool.from_schema(
 
 def only_reads(arguments: Mapping[str, Any]) -> bool:
     """Whether a command certainly changes nothing; false for unknown commands."""
-    command = _key(arguments)
-    return _decision(command, destroys=False) == "allow" and not any(map(may_run_or_write, _commands(command)))
+    command = _command_of(arguments)
+    return _decision(command, destroys=False) == "allow" and not any(map(may_run_or_write, _commands_in(command)))
 
 
 def destroys(arguments: Mapping[str, Any]) -> bool:
     """Whether a command may destroy something, as far as is known; true if it can't be parsed."""
-    return _decision(_key(arguments), destroys=True) == "deny"
+    return _decision(_command_of(arguments), destroys=True) == "deny"
 
 
 def overwrites(arguments: Mapping[str, Any], root: Path) -> bool:
@@ -90,38 +91,40 @@ def overwrites(arguments: Mapping[str, Any], root: Path) -> bool:
         arguments: The command and its folder.
         root: The folder that this one is relative to.
     """
-    command = _key(arguments)
+    command = _command_of(arguments)
     try:
         folder = root / str(arguments.get("folder") or ".")
-        targets = [target for words in _commands(command) for target in _targets(words, folder)]
+        targets = [target for words in _commands_in(command) for target in _targets(words, folder)]
         return any((folder / target).is_file() for target in targets if HOLE not in target)
     except (UnreadableError, OSError, ValueError):
         return False
 
 
-def _commands(command: str | tuple[str, ...]) -> Iterator[list[str]]:
+def _commands_in(command: str | tuple[str, ...]) -> Iterator[list[str]]:
+    """The words of each command that this one runs; an output file is one of the command `>`."""
     line = read_line(command if isinstance(command, str) else shlex.join(command))
     return (each.words for each in line.commands)
 
 
 def _targets(words: Sequence[str], folder: Path) -> Iterator[str]:
-    """The files that one command overwrites, if it is known for that."""
-    name, named = words[0] if words else "", [word for word in words[1:] if not word.startswith("-")]
+    """The files that one command overwrites, if it is known to."""
+    program, operands = words[0] if words else "", [word for word in words[1:] if not word.startswith("-")]
     options = "".join(word for word in words[1:] if word.startswith("-"))
-    if name == ">" or (name == "tee" and "a" not in options):
-        yield from named
-    elif name in {"mv", "cp", "install"} and len(named) > 1 and "n" not in options:
-        *sources, target = named
-        into = HOLE not in target and (folder / target).is_dir()
-        yield from (f"{target}/{PurePath(source).name}" for source in sources) if into else [target]
+    if program == ">" or (program == "tee" and "a" not in options):
+        yield from operands
+    elif program in {"mv", "cp", "install"} and len(operands) > 1 and "n" not in options:
+        *sources, target = operands
+        is_folder = HOLE not in target and (folder / target).is_dir()
+        yield from (f"{target}/{PurePath(source).name}" for source in sources) if is_folder else [target]
 
 
-def _key(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:
+def _command_of(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:
+    """The command of a call, hashable; an empty one if there is none."""
     command: Any = arguments.get("command")
     return command if isinstance(command, str) else tuple(command or ())
 
 
 @lru_cache(512)
 def _decision(command: str | tuple[str, ...], *, destroys: bool) -> str | None:
-    asked = command if isinstance(command, str) else list(command)
-    return (_DESTROYING if destroys else _READING).decide(_PROBE, {"command": asked}).action
+    arguments = {"command": command if isinstance(command, str) else list(command)}
+    return (_DESTROYING if destroys else _READING).decide(_SHELL, arguments).action

@@ -13,14 +13,14 @@ from pegboard.programs import OutputBuffer, RunningProgram
 MOST_SHOWN: Final = 1 << 20
 """Bytes of the output that are emitted as it comes; after that only its length is reported."""
 
-_RECENT: Final = 1 << 20  # bytes at the end in which texts are searched
+_RECENT: Final = 1 << 20  # bytes at the end in which `until` is searched
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 """Escape sequences, which move the cursor or set colours of a terminal."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
 
 _BLOCK: Final = 1 << 18
-"""Characters that are replaced at once: no other thread, so no event loop, runs meanwhile."""
+"""Characters of one replacement, during which no other thread runs, so no event loop either."""
 
 
 @frozen
@@ -57,7 +57,7 @@ class TextBuffer(OutputBuffer):
             return readable(self._decoder.decode(data))[0]
 
     def holds(self, text: bytes) -> bool:
-        """Whether this text is in the last part of the output."""
+        """Whether this text is in the last part of what was written since the last `take`."""
         with self.lock:
             return text in (self.tail or self.head)[-(_RECENT + len(text)) :]
 
@@ -72,9 +72,10 @@ class TextBuffer(OutputBuffer):
             head = head[: head.rfind(b"\n") + 1] or head
             tail = tail[tail.find(b"\n") + 1 :] or tail
             lost = size - len(head) - len(tail)
-        made = [readable(part.decode("utf-8", "replace")) for part in ((head, tail) if lost else (head + tail,))]
+        parts = (head, tail) if lost else (head + tail,)  # joined before it is decoded, as a character may be split
+        texts = [readable(part.decode("utf-8", "replace")) for part in parts]
         between = f"\n[{lost:,} bytes were dropped here.]\n"
-        return Output(between.join(text for text, _ in made), size, lost, sum(odd for _, odd in made))
+        return Output(between.join(text for text, _ in texts), size, lost, sum(odd for _, odd in texts))
 
 
 RunningCommand: TypeAlias = RunningProgram[TextBuffer]
@@ -87,7 +88,7 @@ def readable(text: str) -> tuple[str, int]:
     (a progress bar) only the last state is left.
     """
     if not text.isprintable():
-        text = _ESCAPES.sub(lambda _: "", text) if "\x1b" in text else text  # a function lets other threads run
+        text = _ESCAPES.sub(lambda _: "", text) if "\x1b" in text else text  # calling a function lets other threads run
         if "\r" in text:
             text = "\n".join(map(_last_state, text.split("\n")))
         blocks = (text[start : start + _BLOCK] for start in range(0, len(text), _BLOCK))

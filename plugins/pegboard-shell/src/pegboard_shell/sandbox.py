@@ -17,21 +17,15 @@ from attrs import define, field
 
 from pegboard_shell.settings import Level
 
-_PLACES: Final = "/usr/local/bin:/usr/bin:/bin"  # no folder that a command could have written to
+_SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"  # no folder that a command could have written to
 _PROBE_SECONDS: Final = 20.0
 _PROTECTED: Final = (".git",)  # its hooks and settings are run when the user runs git here, outside of the sandbox
 _REFUSALS: Final = (
     *("read-only file system", "permission denied", "operation not permitted", "network is unreachable"),
     *("could not resolve host", "temporary failure in name resolution", "name or service not known"),
     *("network unreachable", "failed to lookup address", "getaddrinfo", "connection refused"),
-    *(
-        "failed to connect to",
-        "couldn't connect to",
-        "could not connect to",
-        "enetunreach",
-        "eai_again",
-        "econnrefused",
-    ),
+    *("failed to connect to", "couldn't connect to", "could not connect to"),
+    *("enetunreach", "eai_again", "econnrefused"),
 )
 """Error messages of programs, in lower case, that a sandbox may have caused."""
 
@@ -45,7 +39,7 @@ class Sandbox:
     Attributes:
         level: What commands in it may change.
         network: Whether they have access to the network.
-        program: The path of bubblewrap; `None`: searched in the system's own folders.
+        program: The path of bubblewrap; `None` until it was found in the system's own folders.
         is_known: Whether it was detected already.
     """
 
@@ -53,16 +47,16 @@ class Sandbox:
     network: bool = False
     program: str | None = None
     is_known: bool = field(default=False, init=False)
-    _lack: str | None = field(default=None, init=False)
+    _obstacle: str | None = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     @property
-    def lack(self) -> str | None:
-        """Why commands run without it, in a few words; `None` if they run in it. Blocks at its first use."""
+    def obstacle(self) -> str | None:
+        """Why commands run without it, in a few words; `None` if it works. Blocks at its first use."""
         with self._lock:
             if not self.is_known:
-                self._lack, self.is_known = self._missing(), True
-            return self._lack
+                self._obstacle, self.is_known = self._find_obstacle(), True
+            return self._obstacle
 
     def wrap(self, argv: Sequence[str], root: str, folder: str, *, reads: bool = False) -> list[str]:
         """The command that runs another one in the sandbox.
@@ -71,37 +65,37 @@ class Sandbox:
             argv: The other command.
             root: The folder that it may change, at the level `workspace-write`.
             folder: Its working folder.
-            reads: Whether it changes nothing.
+            reads: Whether it only reads: then it may change nothing.
         """
         assert self.program is not None
-        writes = self.level == "workspace-write" and not reads
-        writes = writes and root != "/"  # everything would be writable
-        places = ["--bind" if writes else "--ro-bind", root, root] if root != "/" else []
+        writes = self.level == "workspace-write" and not reads and root != "/"  # there, everything would be writable
+        mounts = ["--bind" if writes else "--ro-bind", root, root] if root != "/" else []
         for name in _PROTECTED if writes else ():
             path = Path(root, name)
             if path.exists() and not path.is_symlink():
-                places += ["--ro-bind", str(path), str(path)]
-        return [self.program, *self._walls(), *places, "--chdir", folder, "--", *argv]
+                mounts += ["--ro-bind", str(path), str(path)]
+        return [self.program, *self._isolation(), *mounts, "--chdir", folder, "--", *argv]
 
-    def _walls(self) -> list[str]:
-        walls = ["--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-        walls += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108  a new, empty one
+    def _isolation(self) -> list[str]:
+        """The options that every command gets."""
+        options = ["--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+        options += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108  a new, empty one
         if Path("/run").is_dir():
-            walls += ["--tmpfs", "/run"]
-        names = Path("/etc/resolv.conf").resolve()
-        if self.network and names.is_relative_to("/run") and names.is_file():
-            walls += ["--ro-bind", str(names), str(names)]
-        return walls if self.network else [*walls, "--unshare-net"]
+            options += ["--tmpfs", "/run"]
+        name_servers = Path("/etc/resolv.conf").resolve()  # a link to a file in `/run` on some systems
+        if self.network and name_servers.is_relative_to("/run") and name_servers.is_file():
+            options += ["--ro-bind", str(name_servers), str(name_servers)]
+        return options if self.network else [*options, "--unshare-net"]
 
-    def _missing(self) -> str | None:
+    def _find_obstacle(self) -> str | None:
         if self.level == "none":
             return "the setting sandbox is 'none'"
-        self.program = self.program or shutil.which("bwrap", path=_PLACES)
+        self.program = self.program or shutil.which("bwrap", path=_SEARCH_PATH)
         if self.program is None:
             return MISSING
         try:
             tried = subprocess.run(  # noqa: S603  the system's own program
-                [self.program, *self._walls(), "--", "/bin/sh", "-c", ":"],
+                [self.program, *self._isolation(), "--", "/bin/sh", "-c", ":"],
                 capture_output=True,
                 check=False,
                 stdin=subprocess.DEVNULL,
@@ -115,7 +109,7 @@ class Sandbox:
         return f"no sandbox works: {output[-1] if output else f'exit code {tried.returncode}':.200}"
 
 
-def may_be_refused(text: str) -> bool:
+def may_be_by_sandbox(text: str) -> bool:
     """Guesses whether a program's output is about an error that a sandbox may have caused."""
     recent = text[-20_000:].lower()
     if "no such file" in recent and "/tmp/" in recent:  # noqa: S108  the sandbox has one of its own

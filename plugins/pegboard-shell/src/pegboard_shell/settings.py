@@ -24,16 +24,16 @@ INHERITED: Final = (
 )
 """The environment variables that commands inherit by default."""
 
-_FIXED: Final = {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"} | {
+_PRESET: Final = {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"} | {
     "GIT_EDITOR": ":",  # `git rebase --continue` keeps the message, and no editor waits for input
-    # Files written by the model must not pass for a bare repository, whose settings git would run.
+    # Git would run programs from the settings of a bare repository, for which files written by the model could pass.
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "safe.bareRepository",
     "GIT_CONFIG_VALUE_0": "explicit",
 }
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
-MOST_SECONDS: Final = 3_600
+MOST_SECONDS: Final = 3_600  # of any time limit that the settings or a call may name
 
 
 def _is_text(value: Any) -> bool:
@@ -93,13 +93,13 @@ class Settings:
 
 
 def environment_by(settings: Settings, host: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment of a command: inherited variables, some that prevent prompts, and those of the settings.
+    """The environment of a command: inherited variables, those of `_PRESET`, and those of the settings, which win.
 
     Relative folders in `PATH` are left out, as commands could write programs there.
     """
-    is_inherited = _names_of(settings.inherit).match
+    is_inherited = _pattern_of(settings.inherit).match
     environment = {name: value for name, value in host.items() if is_inherited(name)}
-    environment |= _FIXED
+    environment |= _PRESET
     environment |= settings.environment
     path = environment.get("PATH", _DEFAULT_PATH).split(":")
     environment["PATH"] = ":".join(folder for folder in path if folder.startswith("/")) or _DEFAULT_PATH
@@ -107,9 +107,9 @@ def environment_by(settings: Settings, host: Mapping[str, str] = os.environ) -> 
 
 
 @lru_cache(maxsize=16)
-def _names_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern that matches the names of inherited variables."""
-    return re.compile("|".join(map(translate, patterns)) or "(?!)")
+def _pattern_of(names: tuple[str, ...]) -> re.Pattern[str]:
+    """A pattern for the names of inherited variables, in which `*` matches anything."""
+    return re.compile("|".join(map(translate, names)) or "(?!)")  # the pattern for no names matches nothing
 
 
 def shell_by(settings: Settings) -> str:
@@ -124,7 +124,7 @@ class Folder:
     Attributes:
         root: The absolute path of the root, links resolved.
         path: The absolute path of the folder, links resolved.
-        entry: A path to it that is valid as long as it is open.
+        entry: The path by which a process enters it; valid as long as it is open.
         descriptor: The open file descriptor; the owner closes it.
     """
 
@@ -151,36 +151,35 @@ def open_folder(settings: Settings, work_dir: str | None, folder: str) -> Folder
         ToolError: It isn't there, isn't a folder, or isn't below the root.
     """
     try:
-        given = root_place(settings, work_dir)
-        root, named = given.resolve(), Path(os.path.normpath(given / folder))
+        unresolved = root_place(settings, work_dir)
+        root = unresolved.resolve()
         path = (root / folder).resolve()
         if not path.is_relative_to(root):
             hint = f"Use a folder inside {root}. The command itself may use files elsewhere."
             raise ToolError(f"The folder {folder!r:.200} isn't below the working folder.", hint=hint)
         inner = path.relative_to(root)
-        if named not in (root / inner, Path(os.path.normpath(given)) / inner):
-            # The link could be changed while the user is asked.
-            raise ToolError(
-                f"The folder {folder!r:.200} is behind a link.", hint=f"Use its real path: {str(inner)!r:.200}."
-            )
-        opened = _open_below(root, inner.parts)
+        named = Path(os.path.normpath(unresolved / folder))
+        if named not in (root / inner, Path(os.path.normpath(unresolved)) / inner):
+            hint = f"Use its real path: {str(inner)!r:.200}."  # the link could be changed while the user is asked
+            raise ToolError(f"The folder {folder!r:.200} is behind a link.", hint=hint)
+        descriptor = _open_below(root, inner.parts)
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         hint = "Run ls to see the folders. Leave out folder to use the working folder."
         raise ToolError(f"The folder {folder!r:.200} can't be entered: {reason}.", hint=hint) from None
-    # The only way to enter a folder that is safe from links and runs no code in a fork; not on all systems.
-    entry = f"/proc/self/fd/{opened}" if Path("/proc/self/fd").is_dir() else str(path)
-    return Folder(str(root), str(path), entry, opened)
+    # Entering by the descriptor is safe from links, and runs no code in a fork; not all systems have such a path.
+    entry = f"/proc/self/fd/{descriptor}" if Path("/proc/self/fd").is_dir() else str(path)
+    return Folder(str(root), str(path), entry, descriptor)
 
 
 def _open_below(root: Path, parts: tuple[str, ...]) -> int:
     """Opens the folder part by part, never through a link, and returns its descriptor."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    opened = os.open(root, flags)
+    folder = os.open(root, flags)
     for part in parts:
         try:
-            inner = os.open(part, flags, dir_fd=opened)
+            inner = os.open(part, flags, dir_fd=folder)
         finally:
-            os.close(opened)
-        opened = inner
-    return opened
+            os.close(folder)
+        folder = inner
+    return folder

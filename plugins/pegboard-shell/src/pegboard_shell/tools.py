@@ -31,12 +31,12 @@ from pegboard.programs import RunningProgram
 from pegboard.threads import run_in_thread
 from pegboard_shell.effects import destroys, only_reads, overwrites
 from pegboard_shell.output import MOST_SHOWN, Output, RunningCommand, TextBuffer
-from pegboard_shell.sandbox import Sandbox, may_be_refused
-from pegboard_shell.sessions import Session, Sessions, owner_of, unended
+from pegboard_shell.sandbox import Sandbox, may_be_by_sandbox
+from pegboard_shell.sessions import Session, Sessions, incomplete_line_of, owner_of
 from pegboard_shell.settings import MOST_SECONDS, Settings, environment_by, open_folder, root_place, shell_by
 
 Words = Annotated[list[Annotated[str, MaxLen(30_000)]], MinLen(1), MaxLen(1_000)]
-Line = Annotated[str, MinLen(1), MaxLen(30_000)]
+Text = Annotated[str, MinLen(1), MaxLen(30_000)]
 Seconds = Annotated[float, Gt(0), Le(MOST_SECONDS)]
 Wait = Annotated[float, Gt(0), Le(300)]
 PathText = Annotated[str, MinLen(1), MaxLen(4_096)]
@@ -45,13 +45,10 @@ Marker = Annotated[str, MinLen(1), MaxLen(1_000)]
 
 _LEAST_LEFT: Final = 1.0  # seconds of a call's time that are reserved for its answer
 _MARGIN: Final = 120.0  # seconds of a tool's time limit beyond that of its command, to start and to end
-_LIMITS: Final = ResultLimits(keep="middle")
+_RESULT_LIMITS: Final = ResultLimits(keep="middle")
 _UNSANDBOXED: Final = "shell_unsandboxed"
 _PATCHERS: Final = ("apply_patch", "applypatch")  # models trained on codex run it as a command, too
-_NO_COMMAND: Final = (
-    "apply_patch is not a command. If you have a tool apply_patch, call it with the patch as its input."
-)
-_START: Final = "start it as a command of its own with background=true"
+_PATCH_TIP: Final = "apply_patch is not a command. If you have a tool apply_patch, call it with the patch as its input."
 _NOT_FOUND: Final = 127
 _TIMED_OUT: Final = 124  # the exit code of a command that was ended at its time limit, as in `timeout`
 
@@ -61,8 +58,8 @@ def _concurrency(arguments: Mapping[str, Any]) -> Concurrency:
 
 
 @frozen
-class Wanted:
-    """Arguments of a call; see `shell`."""
+class Arguments:
+    """The arguments of `shell` and `shell_unsandboxed`."""
 
     command: str | list[str]
     folder: str
@@ -90,7 +87,7 @@ class ShellTools:
 
     async def shell(  # noqa: PLR0913  (what a model may say)
         self,
-        command: Line | Words,
+        command: Text | Words,
         folder: PathText = ".",
         timeout: Seconds | None = None,  # noqa: ASYNC109  (the command's)
         *,
@@ -113,11 +110,11 @@ class ShellTools:
             until: With background: return as soon as the output contains this text, such as "ready".
             call: The running call.
         """
-        return await self._run(call, Wanted(command, folder, timeout, background, wait, until), inside=True)
+        return await self._run(call, Arguments(command, folder, timeout, background, wait, until), in_sandbox=True)
 
     async def shell_unsandboxed(  # noqa: PLR0913  (what a model may say)
         self,
-        command: Line | Words,
+        command: Text | Words,
         folder: PathText = ".",
         timeout: Seconds | None = None,  # noqa: ASYNC109  (the command's)
         *,
@@ -140,12 +137,12 @@ class ShellTools:
             until: With background: return as soon as the output contains this text, such as "ready".
             call: The running call.
         """
-        return await self._run(call, Wanted(command, folder, timeout, background, wait, until), inside=False)
+        return await self._run(call, Arguments(command, folder, timeout, background, wait, until), in_sandbox=False)
 
     async def write_stdin(  # noqa: PLR0913  (what a model may say)
         self,
         session: Key,
-        text: Line,
+        text: Text,
         wait: Wait = 1.0,
         until: Marker | None = None,
         *,
@@ -164,22 +161,22 @@ class ShellTools:
             close: Close stdin after the text.
             call: The running call.
         """
-        known = self.sessions.get(session, owner_of(call))
+        found = self.sessions.get(session, owner_of(call))
         data = text.encode()
         try:
-            written = known.command.write(data)
+            written = found.command.write(data)
         except BrokenPipeError:
             hint = f'Read its output with poll_session(session="{session}").'
             raise ToolError(f"Session {session!r} has closed its stdin, or has ended.", hint=hint) from None
-        known.unended = unended(known.unended + data[:written].decode(errors="replace"))
+        found.incomplete_line = incomplete_line_of(found.incomplete_line + data[:written].decode(errors="replace"))
         notes: list[str] = []
         if written < len(data):
             notes.append(
                 f"Only {written:,} of {len(data):,} bytes were written: the command isn't reading. Send the rest later."
             )
         elif close:
-            known.command.close_input()
-        return await self._answer(call, known, wait, until, notes)
+            found.command.close_input()
+        return await self._poll(call, found, wait, until, notes)
 
     async def poll_session(
         self, session: Key, wait: Wait = 10.0, until: Marker | None = None, *, call: ToolContext
@@ -194,7 +191,7 @@ class ShellTools:
             until: Return as soon as the output contains this text, such as "ready".
             call: The running call.
         """
-        return await self._answer(call, self.sessions.get(session, owner_of(call)), wait, until, [])
+        return await self._poll(call, self.sessions.get(session, owner_of(call)), wait, until, [])
 
     async def end_session(self, session: Key, *, call: ToolContext) -> ToolResult:
         """Stop a session: its command and all child processes are killed.
@@ -205,12 +202,12 @@ class ShellTools:
             session: The session id, from the result of shell.
             call: The running call.
         """
-        known = self.sessions.get(session, owner_of(call))
-        known.command.end()
-        return await self._answer(call, known, self.settings.grace + _MARGIN, None, [])
+        found = self.sessions.get(session, owner_of(call))
+        found.command.end()
+        return await self._poll(call, found, self.settings.grace + _MARGIN, None, [])
 
     def root(self, _arguments: Mapping[str, Any], _context: ReadonlyContext) -> str:
-        """The folder that a call's `folder` is relative to, itself relative to the call's own folder."""
+        """The folder that the argument `folder` is relative to; if it isn't absolute, below the call's `work_dir`."""
         return str(Path(self.settings.root or ".").expanduser())
 
     # For permissions and approvals -------------------------------------------------------------------------------
@@ -221,88 +218,90 @@ class ShellTools:
 
     def wants_approval(self, _arguments: Mapping[str, Any]) -> bool:
         """Whether a command needs confirmation: if it would run without a sandbox."""
-        return self.sandbox.lack is not None
+        return self.sandbox.obstacle is not None
 
     def wants_input_approved(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether an input needs confirmation: if its command runs without a sandbox."""
+        """Whether an input needs confirmation: unless its command is known to run in a sandbox."""
         session = self._session_of(arguments)
         return session is None or not session.in_sandbox
 
     def preview(self, arguments: Mapping[str, Any]) -> Preview:
         """The command, its folder and its sandbox."""
-        lack = self.sandbox.lack
-        where = self._walls(arguments) if lack is None else f"without a sandbox, with all your rights: {lack}"
-        return _preview_of(arguments, where)
+        obstacle = self.sandbox.obstacle
+        if obstacle is not None:
+            return _preview_of(arguments, f"without a sandbox, with all your rights: {obstacle}")
+        level = "read-only" if only_reads(arguments) else self.settings.sandbox
+        return _preview_of(arguments, f"in a sandbox: {level}, {'network' if self.settings.network else 'no network'}")
 
     def preview_unsandboxed(self, arguments: Mapping[str, Any]) -> Preview:
         """The preview of a command outside of the sandbox."""
         return _preview_of(arguments, "OUTSIDE OF THE SANDBOX, with all your rights")
 
     def input_values(self, arguments: Mapping[str, Any], _context: ReadonlyContext) -> Mapping[str, Any]:
-        """The input for rules, after the incomplete line of earlier ones, as a word may come in pieces."""
+        """For rules, the input with the incomplete line that it continues, as a word may come in pieces."""
         session = self._session_of(arguments)
-        return {"text": f"{session.unended}{arguments.get('text')}"} if session and session.unended else {}
+        begun = "" if session is None else session.incomplete_line
+        return {"text": f"{begun}{arguments.get('text')}"} if begun else {}
 
     def preview_input(self, arguments: Mapping[str, Any]) -> Preview:
         """The input, and the command that it is for."""
         session = self._session_of(arguments)
-        begun, shown = ("", "") if session is None else (session.unended, session.shown)
-        where = f" after {begun[-200:]!r}" if begun else ""
-        return Preview(f"Write to a running command{where}: {shown:.800}", str(arguments.get("text")))
+        begun, command = ("", "") if session is None else (session.incomplete_line, session.shown)
+        place = f" after {begun[-200:]!r}" if begun else ""
+        return Preview(f"Write to a running command{place}: {command:.800}", str(arguments.get("text")))
 
     def _session_of(self, arguments: Mapping[str, Any]) -> Session | None:
-        return self.sessions.running.get(str(arguments.get("session")))
+        """The named session, of any owner: the call, which isn't known here, is refused if it isn't the owner's."""
+        return self.sessions.by_key.get(str(arguments.get("session")))
 
     async def hide_unsandboxed(self, request: ModelRequest) -> ModelRequest | None:
         """The request without `shell_unsandboxed` if there is no sandbox."""
-        if await self._lack() is None or request.tools is None:
+        if await self._obstacle() is None or request.tools is None:
             return None
         return request.evolve(tools=request.tools.without("shell", {_UNSANDBOXED: "there is no sandbox to leave"}))
 
-    def _walls(self, arguments: Mapping[str, Any]) -> str:
-        level = "read-only" if only_reads(arguments) else self.settings.sandbox
-        return f"in a sandbox: {level}, {'network' if self.settings.network else 'no network'}"
+    # Running commands --------------------------------------------------------------------------------------------
 
-    # How it does it ----------------------------------------------------------------------------------------------
+    async def _run(self, call: ToolContext, arguments: Arguments, *, in_sandbox: bool) -> ToolResult:
+        """Runs a command, in the sandbox only if there is one."""
+        settings, in_sandbox = self.settings, in_sandbox and await self._obstacle() is None
+        if arguments.background:
+            self.sessions.make_room(owner_of(call))
+            command = self._make_command(call, arguments, arguments.timeout, in_sandbox=in_sandbox)
+            command.start()
+            return await self._begin(call, arguments, command, in_sandbox=in_sandbox)
+        most = settings.longest
+        if call.remaining is not None:
+            most = min(most, max(call.remaining - settings.grace - _LEAST_LEFT, _LEAST_LEFT))
+        limit = min(arguments.timeout or settings.time_limit, most)
+        command = self._make_command(call, arguments, limit, in_sandbox=in_sandbox)
+        command.start()
+        await command.wait(None if call.listener is None else partial(_show, call, command.output))
+        return self._result(command, await _take_output(command), [], in_sandbox=in_sandbox, most=most)
 
-    async def _run(self, call: ToolContext, wanted: Wanted, *, inside: bool) -> ToolResult:
-        settings = self.settings
-        inside = inside and await self._lack() is None
-        if wanted.background:
-            self.sessions.check_room(owner_of(call))
-        limit, most = wanted.timeout, None
-        if not wanted.background:
-            most = settings.longest
-            if call.remaining is not None:
-                most = min(most, max(call.remaining - settings.grace - _LEAST_LEFT, _LEAST_LEFT))
-            limit = min(limit or settings.time_limit, most)
-        running = self._command(call, wanted, limit, inside=inside)
-        running.start()
-        if wanted.background:
-            return await self._begin(call, wanted, running, inside=inside)
-        await running.wait(None if call.listener is None else partial(_show, call, running.output))
-        return self._result(running, await _take_output(running), [], inside=inside, most=most)
-
-    async def _lack(self) -> str | None:
-        """`Sandbox.lack`, computed off the loop at its first use."""
+    async def _obstacle(self) -> str | None:
+        """`Sandbox.obstacle`, which is found off the loop at its first use."""
         if not self.sandbox.is_known:
-            await run_in_thread(lambda: self.sandbox.lack)
-        return self.sandbox.lack
+            await run_in_thread(lambda: self.sandbox.obstacle)
+        return self.sandbox.obstacle
 
-    def _command(self, call: ToolContext, wanted: Wanted, limit: float | None, *, inside: bool) -> RunningCommand:
+    def _make_command(
+        self, call: ToolContext, arguments: Arguments, limit: float | None, *, in_sandbox: bool
+    ) -> RunningCommand:
         settings, environment = self.settings, environment_by(self.settings)
         environment |= {name.upper(): value for name, value in call.trace.items()}  # as OpenTelemetry reads it
-        command, background = wanted.command, wanted.background
-        opened = open_folder(settings, call.work_dir, wanted.folder)
+        command, background = arguments.command, arguments.background
+        folder = open_folder(settings, call.work_dir, arguments.folder)
         try:
             if isinstance(command, str):
                 argv = [shell_by(settings), "-c", command]
             else:
-                argv = _find_program(command, environment["PATH"], opened.path)
-            entry = opened.entry
-            if inside:
+                argv = _find_program(command, environment["PATH"], folder.path)
+            entry = folder.entry
+            if in_sandbox:
                 reads = not background and only_reads({"command": command})
-                argv, entry = self.sandbox.wrap(argv, opened.root, opened.path, reads=reads), "/"
+                argv = self.sandbox.wrap(argv, folder.root, folder.path, reads=reads)
+                entry = "/"  # bubblewrap enters the folder
             return RunningProgram(
                 argv,
                 TextBuffer(settings.output_limit),
@@ -311,88 +310,88 @@ class ShellTools:
                 stdin=None if background else b"",
                 limit=limit,
                 grace=settings.grace,
-                holds=opened.descriptor,
+                holds=folder.descriptor,
             )
         except BaseException:
-            os.close(opened.descriptor)
+            os.close(folder.descriptor)
             raise
 
-    async def _begin(self, call: ToolContext, wanted: Wanted, running: RunningCommand, *, inside: bool) -> ToolResult:
+    async def _begin(
+        self, call: ToolContext, arguments: Arguments, command: RunningCommand, *, in_sandbox: bool
+    ) -> ToolResult:
         """Makes a started command a session, and returns its first output."""
         try:
-            await running.until(lambda: running.pid is not None, None)
-            await call.use_or(Sessions, lambda: self.sessions)  # opened, it is closed with the registry
-            session = self.sessions.add(running, owner_of(call), _text_of(wanted.command), in_sandbox=inside)
+            await command.until(lambda: command.pid is not None, None)
+            await call.use_or(Sessions, lambda: self.sessions)  # from now on the registry's close ends the sessions
+            session = self.sessions.add(command, owner_of(call), _text_of(arguments.command), in_sandbox=in_sandbox)
             try:
-                return await self._answer(call, session, wanted.wait, wanted.until, [])
+                return await self._poll(call, session, arguments.wait, arguments.until, [])
             except BaseException:
                 self.sessions.remove(session)
                 raise
         except BaseException:  # the model wouldn't know of the session
-            running.end(now=True)
+            command.end(now=True)
             raise
 
-    async def _answer(
+    async def _poll(
         self, call: ToolContext, session: Session, wait: float, until: str | None, notes: list[str]
     ) -> ToolResult:
-        """Waits until a session has ended or has written `until`, for at most `wait`; returns its output."""
+        """The new output of a session, once it has ended or has written `until`, or after `wait`."""
         command = session.command
         if call.remaining is not None:
             wait = max(min(wait, call.remaining - _LEAST_LEFT), 0.0)
         await command.until(None if until is None else partial(command.output.holds, until.encode()), wait)
         if command.is_over:
             self.sessions.remove(session)
-            return self._result(command, await _take_output(command), notes, inside=session.in_sandbox)
+            return self._result(command, await _take_output(command), notes, in_sandbox=session.in_sandbox)
         key = session.key
         calls = f'poll_session(session="{key}") reads more, end_session(session="{key}") stops it'
-        notes.append(f"Session {key} is still running: {calls}.")
-        facts = {"session": key, "sandbox": self.settings.sandbox if session.in_sandbox else None}
-        return _with_notes(await _take_output(command), notes, facts)
+        notes = [*notes, f"Session {key} is still running: {calls}."]
+        metadata = {"session": key, "sandbox": self.settings.sandbox if session.in_sandbox else None}
+        return _with_notes(await _take_output(command), notes, metadata)
 
     def _result(
-        self, command: RunningCommand, output: Output, notes: list[str], *, inside: bool, most: float | None = None
+        self, command: RunningCommand, output: Output, notes: list[str], *, in_sandbox: bool, most: float | None = None
     ) -> ToolResult:
-        """The result of a command that has ended, or should have; `most` is the longest limit possible."""
+        """The result of a command that has ended, or should have.
+
+        `most` is the longest limit that the call could have set; `None` for a session, which needs none.
+        """
         if command.pid is None:
             raise ToolError(f"The command couldn't be started: {_reason(command.failure)}.") from command.failure
-        left = command.leftovers
+        in_time, left, limit = command.is_over and not command.timed_out, command.leftovers, command.limit or 0.0
+        code = _exit_code(command) if in_time else _TIMED_OUT
+        ending = f"Exit code {code}{_signal_name(code) if in_time else ''}, {command.seconds:.1f} s."
+        notes = [ending, *([] if in_time else [f"It was killed at its time limit of {limit:g} s."]), *notes]
         if not command.is_over:
             notes.append(f"Process {command.pid} couldn't be killed. Tell the user.")
-        if left.ended and not inside:
-            notes.append(f"Killed {_processes(left.ended)} that it left running. To keep one running, {_START}.")
+        if left.ended and not in_sandbox:
+            notes.append(f"Killed {_processes(left.ended)} that it left running.")
+            notes.append("To keep one running, start it as a command of its own with background=true.")
         if left.running:
             ids = ", ".join(map(str, left.running))
             notes.append(f"{_processes(len(left.running))} that it started can't be killed: {ids}.")
         if left.holds_output:
             notes.append("A process that it started is still running and can't be killed. Tell the user.")
-        in_time = command.is_over and not command.timed_out
-        code = _exit_code(command) if in_time else _TIMED_OUT
-        notes.insert(0, f"Exit code {code}{_by_signal(code) if in_time else ''}, {command.seconds:.1f} s.")
         if not in_time:
-            limit = command.limit or 0.0
-            notes.insert(1, f"It was killed at its time limit of {limit:g} s.")
-            if most is None:
-                notes.append("Start it again without timeout to run it without a limit.")
-            elif limit < most:
-                notes.append(f"Set a longer timeout (at most {most:g} s), or background=true.")
-            else:
-                notes.append("A longer timeout isn't possible. Set background=true.")
-        elif inside and code and may_be_refused(output.text):
+            notes.append(_advice(limit, most))
+        elif in_sandbox and code and may_be_by_sandbox(output.text):
             where = "" if self.settings.sandbox == "read-only" else " outside of the working folder"
             net = "" if self.settings.network else " and no network"
             notes.append(f"It ran in a sandbox with its own /tmp{net}, and can't change files{where}.")
             notes.append(f"If that is why it failed, call {_UNSANDBOXED}; the user is asked first.")
-        facts = {"exit_code": code, "seconds": round(command.seconds, 3)}
-        return _with_notes(output, notes, {**facts, "sandbox": self.settings.sandbox if inside else None})
+        sandbox = self.settings.sandbox if in_sandbox else None
+        metadata = {"exit_code": code, "seconds": round(command.seconds, 3), "sandbox": sandbox}
+        return _with_notes(output, notes, metadata)
 
 
 def _text_of(command: str | Sequence[str]) -> str:
     return command if isinstance(command, str) else shlex.join(command)
 
 
-def _preview_of(arguments: Mapping[str, Any], where: str) -> Preview:
+def _preview_of(arguments: Mapping[str, Any], isolation: str) -> Preview:
     background = ", in the background" if arguments.get("background") else ""
-    return Preview(f"Run in {arguments.get('folder') or '.'}{background}, {where}", _text_of(arguments["command"]))
+    return Preview(f"Run in {arguments.get('folder') or '.'}{background}, {isolation}", _text_of(arguments["command"]))
 
 
 def _find_program(argv: Sequence[str], path: str, folder: str) -> list[str]:
@@ -405,7 +404,7 @@ def _find_program(argv: Sequence[str], path: str, folder: str) -> list[str]:
     found = os.path.join(folder, program) if "/" in program else shutil.which(program, path=path)  # noqa: PTH118
     if not program or found is None or not os.access(found, os.X_OK) or Path(found).is_dir():
         hint = "A list is a program and its arguments. Pass a string to run a shell line."
-        hint = _NO_COMMAND if program in _PATCHERS else hint
+        hint = _PATCH_TIP if program in _PATCHERS else hint
         raise ToolError(f"The program {program!r:.200} was not found.", hint=hint)
     return [found, *argv[1:]]
 
@@ -419,22 +418,22 @@ def _show(call: ToolContext, output: TextBuffer) -> None:
 
 
 async def _take_output(command: RunningCommand) -> Output:
-    """The output of a command; if it is long, it is converted off the loop."""
+    """The output of a command; converted off the loop if it is longer than what is emitted."""
     output = command.output
     return output.take() if output.size <= MOST_SHOWN else await run_in_thread(output.take)
 
 
-def _with_notes(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:
+def _with_notes(output: Output, notes: Sequence[str], metadata: Mapping[str, Any]) -> ToolResult:
     """A result of the output, and the notes in brackets."""
     notes = [*notes, f"{output.lost:,} bytes in the middle of the output were dropped."] if output.lost else notes
-    if facts.get("exit_code") == _NOT_FOUND and any(f"{name}: " in output.text[-500:] for name in _PATCHERS):
-        notes = [*notes, _NO_COMMAND]
+    if metadata.get("exit_code") == _NOT_FOUND and any(f"{name}: " in output.text[-500:] for name in _PATCHERS):
+        notes = [*notes, _PATCH_TIP]
     if output.odd:
         notes = [*notes, f"{output.odd:,} characters are not text and are shown as U+FFFD."]
     end = "" if not output.text or output.text.endswith("\n") else "\n"
     text = f"{output.text}{end}[{' '.join(notes)}]"
     lost = {"lost_bytes": output.lost} if output.lost else {}
-    return ToolResult(TextContent(text), metadata={**facts, "output_bytes": output.size, **lost})
+    return ToolResult(TextContent(text), metadata={**metadata, "output_bytes": output.size, **lost})
 
 
 def _exit_code(command: RunningCommand) -> int | None:
@@ -443,10 +442,20 @@ def _exit_code(command: RunningCommand) -> int | None:
     return 128 - code if code is not None and code < 0 else code
 
 
-def _by_signal(code: int | None) -> str:
+def _signal_name(code: int | None) -> str:
+    """The signal that this exit code stands for, in parentheses; `""` if none."""
     with suppress(ValueError):
         return f" ({signal.Signals((code or 0) - 128).name})"
     return ""
+
+
+def _advice(limit: float, most: float | None) -> str:
+    """How a command that was killed at its limit gets more time."""
+    if most is None:
+        return "Start it again without timeout to run it without a limit."
+    if limit < most:
+        return f"Set a longer timeout (at most {most:g} s), or background=true."
+    return "A longer timeout isn't possible. Set background=true."
 
 
 def _processes(number: int) -> str:
@@ -460,8 +469,10 @@ def _reason(failure: BaseException | None) -> str:
 
 def make_tools(tools: ShellTools) -> Sequence[Tool]:
     """The tools, with their annotations, permissions and limits."""
-    common: dict[str, Any] = {"tags": ("shell",), "open_world": True, "result_limits": _LIMITS, "output_schema": None}
-    runs: dict[str, Any] = {
+    common: dict[str, Any] = {"open_world": True, "result_limits": _RESULT_LIMITS, "output_schema": None}
+    of_command: dict[str, Any] = {
+        **common,
+        "tags": ("shell",),
         "read_only": only_reads,
         "destructive": tools.destroys,
         "concurrency": _concurrency,
@@ -472,40 +483,36 @@ def make_tools(tools: ShellTools) -> Sequence[Tool]:
     of_session: dict[str, Any] = {
         **common,
         "concurrency": Concurrency("key", ("session",)),
-        "timeout": 300 + _MARGIN,
-        "tags": (*common["tags"], "needs-tool:shell", "needs-tool:shell_unsandboxed"),
+        "timeout": 300 + _MARGIN,  # the longest `Wait`
+        "tags": ("shell", "needs-tool:shell", "needs-tool:shell_unsandboxed"),
     }
     make = Tool.from_function
-    outside = make(
-        tools.shell_unsandboxed,
-        title="Run a command outside of the sandbox",
-        permission=_UNSANDBOXED,
-        preview=tools.preview_unsandboxed,
-        process_request=tools.hide_unsandboxed,
-        **common,
-        **runs,
-    )
-    writes = make(
-        tools.write_stdin,
-        title="Write to a running command",
-        requires_confirmation=tools.wants_input_approved,
-        permission_arguments={"text": "command"},
-        permission_values=tools.input_values,
-        preview=tools.preview_input,
-        **of_session,
-    )
     return (
         make(
             tools.shell,
             title="Run a command",
             requires_confirmation=tools.wants_approval,
             preview=tools.preview,
-            **common,
-            **runs,
+            **of_command,
         ),
-        # Rules for `shell` that deny or ask also apply to these two tools; those that allow don't.
-        outside.evolve(former_permissions=("shell",)),
-        writes.evolve(former_permissions=("shell",)),
+        # With a former permission: rules for `shell` that deny or ask also apply to it; those that allow don't.
+        make(
+            tools.shell_unsandboxed,
+            title="Run a command outside of the sandbox",
+            permission=_UNSANDBOXED,
+            preview=tools.preview_unsandboxed,
+            process_request=tools.hide_unsandboxed,
+            **of_command,
+        ).evolve(former_permissions=("shell",)),
+        make(
+            tools.write_stdin,
+            title="Write to a running command",
+            requires_confirmation=tools.wants_input_approved,
+            permission_arguments={"text": "command"},
+            permission_values=tools.input_values,
+            preview=tools.preview_input,
+            **of_session,
+        ).evolve(former_permissions=("shell",)),
         make(tools.poll_session, title="Read a running command's output", read_only=True, **of_session),
         make(tools.end_session, title="End a running command", **of_session),
     )
