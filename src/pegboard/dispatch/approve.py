@@ -22,15 +22,15 @@ from pegboard.callbacks import maybe_await
 from pegboard.dispatch.approval.grants import session_key, tool_key
 from pegboard.dispatch.approval.pending import (
     Approval,
-    Asked,
+    ApprovalState,
     PendingCall,
     RefusedError,
     ResumedCall,
     confirmation_of,
     digest_of_call,
-    rejected,
+    rejection_error,
 )
-from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject, RequestKind
+from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject, Subject
 from pegboard.dispatch.callbacks import Ask, texts
 from pegboard.dispatch.events import ApprovalAnswered, ApprovalRequested, emit
 from pegboard.dispatch.permissions.evaluation import Decision, Evaluation
@@ -43,6 +43,10 @@ from pegboard.json import digest_of, json_problems, json_text
 from pegboard.tools.call import CallError, Confirmation
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
+
+QUESTION: Final = "confirmation"  # the permission of a question; its pattern is the tool's name
+MOST_HINT: Final = 10_000
+_GENERATED_ID: Final = re.compile(r"(call_\d+)?(/\d+)*")  # also of calls inside a call without an id of its own
 
 
 def _are_large(arguments: Mapping[str, Any]) -> bool:
@@ -75,22 +79,17 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
     return RefusedError("denied", text, detail=detail)
 
 
-_MADE_ID: Final = re.compile(r"(call_\d+)?(/\d+)*")  # also of calls inside a call without an id of its own
-QUESTION: Final = "confirmation"  # the permission of a question; its pattern is the tool's name
-MOST_HINT: Final = 10_000
-
-
 @define(eq=False)
-class Asking(Asked):
-    """What one call asks the rules and the user."""
+class Asking(ApprovalState):
+    """The state of a call's approval, with the flow over it: what the call asks the rules and the user."""
 
     state: CallState
     demands: tuple[Ask, ...] = field(default=(), init=False)  # the `Ask`s of callbacks
-    evaluation: Evaluation | None = field(default=None, init=False)  # with the resolved paths
-    _folders: Folders | None = field(default=None, init=False)  # of the paths that were judged quickly
+    evaluation: Evaluation | None = field(default=None, init=False)  # by which it runs or asks, with the resolved paths
+    _folders: Folders | None = field(default=None, init=False)  # with the paths that `ToolPolicy.runs` has resolved
     _access: Access | None = field(default=None, init=False)
-    _answers: list[Confirmation] | None = field(default=None, init=False)  # those that it was resumed with, unused
-    _granted: tuple[Rule, ...] = field(default=(), init=False)  # by a store whose `rules` is async
+    _answers: list[Confirmation] | None = field(default=None, init=False)  # unused ones that the call was resumed with
+    _granted: tuple[Rule, ...] = field(default=(), init=False)  # read last, from a store whose `rules` is async
 
     @property
     def tool(self) -> Tool:
@@ -117,54 +116,55 @@ class Asking(Asked):
             self._folders = Folders([state.request.work_dir or "."])
             if policy.runs(state.arguments, state.request, self._folders):
                 return
-        calls_tool = tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None)
-        if calls_tool or _are_large(state.arguments):
+        has_functions = tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None)
+        if has_functions or _are_large(state.arguments):
             try:  # in a thread and within a time limit, as the tool's own functions are called
                 async with asyncio.timeout(state.settings.limits.callback_timeout):
-                    judged = await state.runtime.threads.run(self._judge_call)
+                    self.evaluation, self.request = await state.runtime.threads.run(self._judge_call)
             except TimeoutError:
                 text = f"{tool.name} was not run: checking whether it needs confirmation took too long."
                 raise CallError("denied", text) from None
         else:
-            judged = self._judge_call()
-        self.evaluation, self.request = judged
+            self.evaluation, self.request = self._judge_call()
 
-    async def ask(self, kind: RequestKind, asked: Ask | None = None, **facts: Any) -> Confirmation | None:
+    async def ask(self, subject: Subject, demand: Ask | None = None, **facts: Any) -> Confirmation | None:
         """Asks the user, unless the rules allow it by now or an answer is there already; returns if it is allowed.
 
-        About the call itself, whose `approval` it sets; or about the permission or question that is `asked` by the
-        running call, with further facts of a question's request. Returns the answer, also in the context's
-        `confirmation`; `None` if none was needed, or for a mere yes to the call.
+        Without a demand it asks about the call itself, and sets `approval`; else about a permission or question of the
+        running call, with the further attributes of a question's request. The answer also becomes the context's
+        `confirmation`; it is `None` if none was needed, or for a yes to the call without a payload.
 
         Raises:
             RefusedError: `denied` or `rejected`; a `ToolError`, so that a running tool may continue without it.
             CallError: `confirmation_required`: the answer comes later.
         """
         state, limits, context = self.state, self.state.settings.limits, self.state.context
-        judge = (lambda: self._judge_call()[1]) if asked is None else partial(self._judge, asked, kind, **facts)
+        judge = (lambda: self._judge_call()[1]) if demand is None else partial(self._judge, demand, subject, **facts)
         await self.read_grants()
-        request = judge() if asked is not None else self.request if self.approval is None else None
-        if request is None or (asked is not None and kind == "permission" and self._was_allowed(asked)):
+        request = self.request if demand is None else judge()
+        if request is None or (demand is None and self.approval is not None):
+            return None
+        if demand is not None and subject == "permission" and self._consume_answer(demand):
             return None
         if (hold_until := state.position.hold_until) is not None:
             await hold_until.wait()
-        answer, shown = await self._answer_of(request, judge)
+        answer, shown = await self._ask_approvers(request, judge)
         if isinstance(answer, Later):
-            raise self._suspend(shown)
-        if isinstance(answer, Reject) and kind != "question":
+            raise self._leave_pending(shown)
+        if isinstance(answer, Reject) and subject != "question":
             if limits.rejection_ends_turn and not answer.feedback and answer.rejected_with is None:
                 state.end_turn("rejected")
-            raise rejected(request.call.name, answer)
+            raise rejection_error(request.call.name, answer)
         if not isinstance(answer, Reject):
             await self.read_grants()
-            await state.runtime.threads.run(judge)  # rules and symbolic links may have changed since
-        confirmation = confirmation_of(shown, answer, self._history(), self._earlier_value())
+            await state.runtime.threads.run(judge)  # raises a denial by rules or links that have changed since
+        confirmation = confirmation_of(shown, answer, self._history(), self._stored_value())
         context.confirmation = confirmation or context.confirmation
-        if asked is None:
+        if demand is None:
             self.approval = Approval(request)
         return confirmation
 
-    async def _answer_of(
+    async def _ask_approvers(
         self, request: ApprovalRequest, judge: Callable[[], ApprovalRequest | None]
     ) -> tuple[Answer, ApprovalRequest]:
         """The user's answer, and the request as shown; `Once` if rules or grants that are added meanwhile allow it."""
@@ -194,7 +194,7 @@ class Asking(Asked):
         return answer, shown
 
     async def check_answer(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Uses up the approval right before the call runs, and decides again; returns the arguments as approved.
+        """Uses up the approval right before the call runs, and decides again; returns the arguments to run.
 
         Raises:
             CallError: `denied`: the call differs from the approved one, the approval was used, or a needed one is
@@ -243,13 +243,13 @@ class Asking(Asked):
         if decision.action == "deny":
             raise denial(permissions, self.tool, decision)
         demands = (*self.demands, *(Ask(name, (text,)) for name, text in self.tool.asks.items()))
-        requests = [each for asked in demands if (each := self._judge(asked, "call")) is not None]
+        requests = [each for demand in demands if (each := self._judge(demand, "call")) is not None]
         if decision.action == "ask":
             facts = policy.request(evaluation, arguments, context, granted)
             requests.append(self._request(reason=decision.reason, **facts))
         if len(requests) < 2:
             return evaluation, requests[0] if requests else None
-        # Named by the first, so that a grant for the call's own permission doesn't cover both.
+        # Under the permission of the first, so that a grant for the call's own permission doesn't cover all.
         return evaluation, attrs.evolve(
             requests[0],
             patterns=tuple(dict.fromkeys(pattern for each in requests for pattern in each.patterns)),
@@ -259,24 +259,24 @@ class Asking(Asked):
             metadata={name: value for each in requests for name, value in each.metadata.items()},
         )
 
-    def _judge(self, asked: Ask, subject: RequestKind, **facts: Any) -> ApprovalRequest | None:
-        """The request for an `Ask`, `None` if the rules allow it; raises a denial. A question has no "always"."""
+    def _judge(self, demand: Ask, subject: Subject, **facts: Any) -> ApprovalRequest | None:
+        """The request for a demand, `None` if the rules allow it; raises a denial. A question has no "always"."""
         policy, granted = policy_of(self.permissions, self.tool), self.grants()
         folders = policy.folders(self.state.arguments, self.state.request)
-        decide = partial(policy.decide_inner, asked.permission, asked.patterns, folders)
+        decide = partial(policy.decide_inner, demand.permission, demand.patterns, folders)
         decision, exact = decide(granted)
         if decision.action == "deny":
-            raise denial(self.permissions, self.tool, decision, asked.permission)
+            raise denial(self.permissions, self.tool, decision, demand.permission)
         if decision.action == "allow":
             return None
-        allowed = (*granted, *(Rule(asked.permission, each, "allow") for each in asked.always))
+        allowed = (*granted, *(Rule(demand.permission, each, "allow") for each in demand.always))
         return self._request(
-            permission=asked.permission,
-            patterns=asked.patterns,
+            permission=demand.permission,
+            patterns=demand.patterns,
             always=() if exact is None or subject == "question" else (exact,),
-            wider=asked.always if decide(allowed)[0].action == "allow" else (),
+            wider=demand.always if decide(allowed)[0].action == "allow" else (),
             reason=decision.reason,
-            metadata=asked.metadata,
+            metadata=demand.metadata,
             subject=subject,
             **facts,
         )
@@ -296,9 +296,9 @@ class Asking(Asked):
             **facts,
         )
 
-    def check(self, asked: Ask) -> None:
-        """Raises `RefusedError` if the rules deny the running call this permission; asks nobody."""
-        self._judge(asked, "permission")
+    def check(self, demand: Ask) -> None:
+        """Raises `RefusedError` if the rules deny the running call this permission; doesn't ask the user."""
+        self._judge(demand, "permission")
 
     @property
     def access(self) -> Access:
@@ -306,22 +306,22 @@ class Asking(Asked):
         state, policy = self.state, policy_of(self.permissions, self.tool)
         if self._access is None or self._access.policy is not policy:
             granted, judged = self.grants(), self.evaluation
-            if judged is None and policy.conditions and policy.tool.spec.permission_arguments:  # it ran by those alone
+            if judged is None and policy.conditions and policy.tool.spec.permission_arguments:  # they alone let it run
                 judged = policy.evaluation(state.arguments, state.request, granted, self._folders)
             self._access = Access(policy, state.arguments, state.request, granted, judged)
         return self._access
 
     async def confirm(self, hint: str, payload: Any = None) -> Confirmation:
-        """The user's answer to a question of the running call, yes or no; one that it was resumed with counts.
+        """The user's answer to a question of the running call, yes or no; asks only if it wasn't resumed with one.
 
         Raises:
             RefusedError: `denied`, as by a rule or without an approver.
             CallError: `confirmation_required`: the answer comes later.
             ValueError, TypeError: A hint that is empty, very long or no string, or a payload that isn't JSON.
         """
-        hint, before = _check_question(hint, payload), self.state.context.confirmation
+        hint, latest = _check_question(hint, payload), self.state.context.confirmation
         return (
-            (before and before.to_question(hint))
+            (latest and latest.to_question(hint))
             or await self.ask("question", Ask(QUESTION, (self.tool.name,)), hint=hint, payload=payload)
             or Confirmation(hint, confirmed=True, payload=payload)  # the rules allow it
         )
@@ -333,11 +333,11 @@ class Asking(Asked):
         """
         hint = _check_question(hint, {"payload": payload, "stored": stored})
         facts = {"permission": QUESTION, "patterns": (self.tool.name,), "subject": "question"}
-        asked = self._request(**facts, hint=hint, payload=payload, **({} if request is None else {"id": request}))
-        raise self._suspend(asked, stored)
+        own_id = {} if request is None else {"id": request}
+        raise self._leave_pending(self._request(**facts, hint=hint, payload=payload, **own_id), stored)
 
-    def _suspend(self, request: ApprovalRequest, stored: Any = None) -> CallError:
-        """Sets `pending`, as the answer to this request comes later.
+    def _leave_pending(self, request: ApprovalRequest, stored: Any = None) -> CallError:
+        """Sets `pending`, as the answer to this request comes later; returns the error that ends the run.
 
         The error isn't a `ToolError`, which tools may catch to continue without the permission.
         """
@@ -349,12 +349,12 @@ class Asking(Asked):
             earlier=self._history(),
             question_key=self._question_key(request),
             has_own_permissions=self.state.settings.current.are_own,
-            stored=self._earlier_value() if stored is None else stored,
+            stored=self._stored_value() if stored is None else stored,
         )
         text = f"{request.call.name} is waiting for the user's answer. Don't call it again until then."
         return CallError("confirmation_required", text)
 
-    def _earlier_value(self) -> Any:
+    def _stored_value(self) -> Any:
         """The value that the call stored when it was suspended; it stays until the call stores another."""
         confirmation = self.state.context.confirmation
         return None if confirmation is None else confirmation.stored
@@ -364,21 +364,21 @@ class Asking(Asked):
         confirmation = self.state.context.confirmation
         return () if confirmation is None else confirmation.history()
 
-    def _was_allowed(self, asked: Ask) -> bool:
-        """Whether an answer that the call was resumed with allows this; each is used once."""
+    def _consume_answer(self, demand: Ask) -> bool:
+        """Uses up an answer that the call was resumed with and that allows this; false if there is none."""
         if self._answers is None:
             self._answers = list(reversed(self._history()))
         for answer in self._answers:
-            if answer.confirmed and answer.to_permission(asked.permission, asked.patterns):
+            if answer.confirmed and answer.to_permission(demand.permission, demand.patterns):
                 self._answers.remove(answer)
                 return True
         return False
 
     def _question_key(self, request: ApprovalRequest) -> str:
         """See `PendingCall.question_key`."""
-        place = _place_of(self.state)
-        asked = [request.digest, request.subject, request.permission, list(request.patterns), request.hint]
-        return "" if place is None else digest_of([*place, *asked, [each.to_json() for each in self._history()]])
+        identity = _identity_of(self.state)
+        facts = [request.digest, request.subject, request.permission, list(request.patterns), request.hint]
+        return "" if identity is None else digest_of([*identity, *facts, [each.to_json() for each in self._history()]])
 
     def close(self) -> None:
         """Drops the ended call, which refers to this, so that no cycle is left."""
@@ -386,62 +386,66 @@ class Asking(Asked):
             del self.state
 
 
-def _place_of(state: CallState) -> list[Any] | None:
-    """What identifies a call of a model in every process; `None` if nothing does: generated ids repeat in each message.
+def _identity_of(state: CallState) -> list[Any] | None:
+    """What identifies a model's call in every process: its id, or its place in its message if it has none.
 
-    A call without an id is identified by its place in its message.
+    `None` if nothing does: without a message, generated ids aren't unique.
     """
     context = state.request
     message = None if (context.message or "").startswith(BATCH) else context.message
-    if message is None and _MADE_ID.fullmatch(state.id):
+    if message is None and _GENERATED_ID.fullmatch(state.id):
         return None
     return [context.user, context.session, context.invocation, message, state.id or state.position.index]
 
 
 def execution_key(state: CallState, attempt: int) -> str | None:
     """`ExecutionRequest.key` of an attempt of a call."""
-    place, answers, call = _place_of(state), list[JsonObject](), state
-    if place is None or state.id[:1] in ("", "/"):
+    identity, answers, call = _identity_of(state), list[JsonObject](), state
+    if identity is None or state.id[:1] in ("", "/"):
         return None  # the place of a call without an id is another once it is resumed
     while call is not None:  # an enclosing call that runs again after an answer makes its calls again
         if call.made_context is not None and (confirmation := call.made_context.confirmation) is not None:
             answers += [each.to_json() for each in confirmation.history()]
         call = call.enclosing
-    return digest_of([*place, state.context.tool, attempt, answers])
+    return digest_of([*identity, state.context.tool, attempt, answers])
 
 
 def asking_of(
-    state: CallState, demands: tuple[Ask, ...] = (), approval: Approval | None = None, used: CallError | None = None
+    state: CallState,
+    demands: tuple[Ask, ...] = (),
+    approval: Approval | None = None,
+    no_run_error: CallError | None = None,
 ) -> Asking:
-    """What the call asks, with these demands of callbacks, an earlier approval, or the error of one that was used."""
+    """The call's `Asking`, made if there is none, with these demands of callbacks, this approval, or this error."""
     asking = cast("Asking | None", state.asking)
     if asking is None:
         asking = state.asking = Asking(state)
     asking.demands += demands
-    asking.approval, asking.used = approval or asking.approval, used or asking.used
+    asking.approval, asking.no_run_error = approval or asking.approval, no_run_error or asking.no_run_error
     return asking
 
 
 async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:
     """Begins a resumed call with its answer; returns the error of one that was rejected or can't run.
 
-    A call whose answer was used before may have a run in its tool's executor; only without one it gets that error.
+    If the answer was used before, the tool's executor may have a run of the call: the error is stored for `run.attach`,
+    which looks for that run.
     """
     runtime, tool = state.runtime, None
     with suppress(CallError):
         tool = state.snapshot.find(state.name)
     loop = asyncio.get_running_loop()
 
-    def settle(value: Any) -> Any:
+    def wait_for(value: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(maybe_await(value), loop).result() if isawaitable(value) else value
 
     try:
-        authorized = await runtime.threads.run(resumed.authorize, runtime.grants, state.request, tool, settle)
+        authorized = await runtime.threads.run(resumed.authorize, runtime.grants, state.request, tool, wait_for)
     except CallError as error:
         runs_elsewhere = tool is not None and tool.policy.executor not in HERE
         if error.kind == "unknown_outcome" and runs_elsewhere and not resumed.is_refusal:
             state.context.confirmation = resumed.confirmation
-            asking_of(state, used=error)
+            asking_of(state, no_run_error=error)
             return None
         feedback = isinstance(resumed.answer, Reject) and resumed.answer.feedback
         if error.kind == "rejected" and not feedback and state.settings.limits.rejection_ends_turn:

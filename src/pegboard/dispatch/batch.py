@@ -273,7 +273,7 @@ class Batch:
         for state in others:
             del self.started_early[state]
             if state.asking is not None and state.pending is not None:  # not resumed, as no answer has the call
-                state.asking.stay(None)
+                state.asking.keep_pending(None)
                 conclude(state, failure_result(state, self._interruption(state)))
             self._settle(state)
         return self._result(others) if others else None
@@ -443,12 +443,12 @@ class Batch:
                 continue
             if len(taken) >= MOST_CALLS:
                 what = f"{MOST_CALLS:,} calls are waiting for answers"
-                state.asking.stay(None)
+                state.asking.keep_pending(None)
                 text = f"{state.call.name} was not run: {what}. Call it again later."
                 conclude(state, ToolResult.error("denied", text))
                 continue
             if state.pending.id in taken:
-                state.asking.stay(new_id())
+                state.asking.keep_pending(new_id())
                 if state.result is not None:
                     conclude(state, attrs.evolve(state.result, pending=state.pending))
             taken.add(state.pending.id)

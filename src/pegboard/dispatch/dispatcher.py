@@ -233,7 +233,7 @@ class Dispatcher:
 
         state = self.begin(call.name, call.arguments, call.id, context, snapshot, settings)
         unknown = CallError("unknown_outcome", f"{call.name} has no run to attach to.")
-        asking_of(state, used=unknown)
+        asking_of(state, no_run_error=unknown)
         await self.run(state, is_alone=True)
         if state.fatal is not None:
             raise state.fatal

@@ -138,17 +138,17 @@ async def attach(state: CallState, tool: Tool) -> ToolResult | None:
     It holds no lock, as it starts nothing; later calls of its batch that conflict wait for it. Raises the error of an
     approval that was used before if there is no such run, or as `run_remote`.
     """
-    asked = state.asking
-    assert asked is not None
-    if asked.used is None and (asked.request is None or asked.approval is not None):
+    asking = state.asking
+    assert asking is not None
+    if asking.no_run_error is None and (asking.request is None or asking.approval is not None):
         return None
     result = None
     if tool.policy.executor not in HERE:
         from pegboard.dispatch.executors.executor import attach_remote  # loaded for such tools only
 
         result = await attach_remote(state, tool)
-    if result is None and asked.used is not None:
-        raise asked.used
+    if result is None and asking.no_run_error is not None:
+        raise asking.no_run_error
     return result
 
 

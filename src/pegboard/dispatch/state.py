@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from pegboard.dispatch.approval.grants import Grants
-    from pegboard.dispatch.approval.pending import Asked, PendingCall
+    from pegboard.dispatch.approval.pending import ApprovalState, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.truncate import ResultStore, ResultTexts
@@ -301,7 +301,7 @@ class CallState:
         self.is_prepared = False  # whether the tool has prepared the arguments already (`mark_prepared`)
         self.coercions: tuple[str, ...] = ()  # `"path: from -> to"` each (`arguments.py`)
         self.repaired: str | None = None  # a description of the repair (`find.py`)
-        self.asking: Asked | None = None  # what it asks the rules and the user, if it has to (`approve.py`)
+        self.asking: ApprovalState | None = None  # what it asks the rules and the user, if it has to (`approve.py`)
         self.running: Running | None = None  # for a lock of its own, or once it waits (`running.py`)
         self.callbacks: CallbackState | None = None  # (`callbacks.py`)
         self.is_seen = False  # whether the last callbacks have seen the result, so that it stays (`mark_seen`)

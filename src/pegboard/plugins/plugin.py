@@ -193,10 +193,10 @@ def _find_implementations(plugin: Plugin) -> None:
 def _callback(plugin: Plugin, stage: str, implementation: pluggy.HookImpl) -> Callback:
     function = accept_keywords(implementation.function, CALLBACK_STAGES[stage])
     if stage == "approve_call" and not plugin.origin.trusted:
-        from pegboard.dispatch.approval.queue import only_rejecting
+        from pegboard.dispatch.approval.queue import reduce_to_rejections
 
         plugin.faults.append("it approves calls and isn't trusted: only its rejections count")
-        function = only_rejecting(function)
+        function = reduce_to_rejections(function)
     limit = None if stage == "check_tools" else limit_of(stage, getattr(implementation.function, ONLY, None))
     return Callback(function, f"plugin {plugin.name!r}", limit, plugin=plugin.name)
 

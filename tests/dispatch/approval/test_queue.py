@@ -56,7 +56,7 @@ def asked(approver, request=None, until=None, **options):
         finally:
             assert asyncio.all_tasks() == before
             assert shared[0].runtime.approvals._entries == {}
-            assert shared[0].runtime.approvals._approvers.is_idle
+            assert shared[0].runtime.approvals._approver_locks.is_idle
 
     return asyncio.run(main())
 
@@ -428,7 +428,7 @@ async def test_a_request_settled_in_the_queue_is_never_shown(answer, outcome):
     person.answers("one", answer)
     assert [result for result, _ in await asyncio.gather(*tasks)] == [answer, outcome, outcome]
     assert person.shown == ["one"]
-    assert shared[0].runtime.approvals._approvers.is_idle
+    assert shared[0].runtime.approvals._approver_locks.is_idle
 
 
 @pytest.mark.parametrize("answered", [True, False])
@@ -493,7 +493,7 @@ async def test_a_request_cancelled_before_its_thread_starts_releases_the_lock(mo
             await ask(shared_by_calls(other, approvals=approvals, seconds=0.02), "two", session="t")
     free.set()
     await one
-    assert approvals._approvers.is_idle
+    assert approvals._approver_locks.is_idle
 
 
 def test_a_system_without_threads_denies(monkeypatch):
@@ -555,7 +555,7 @@ async def test_cancellation_leaves_nothing_behind(one_at_a_time):
     person.answers("three", Once())
     assert (await three)[0] == Once()
     assert shared[0].runtime.approvals._entries == {}
-    assert shared[0].runtime.approvals._approvers.is_idle
+    assert shared[0].runtime.approvals._approver_locks.is_idle
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 

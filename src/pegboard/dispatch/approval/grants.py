@@ -19,7 +19,7 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.tool import Tool
 
 MOST_SESSIONS: Final = 10_000
-MOST_GRANTS: Final = 1_000
+MOST_GRANTS: Final = 1_000  # of a session
 MOST_USED: Final = 100_000
 USED_SECONDS: Final = 90 * 24 * 3600.0
 """How long a used id is remembered: three times as long as a pending call may wait."""
@@ -74,7 +74,8 @@ def tool_key(tool: Tool) -> str:
     sent there, and its former names and permissions.
     """
     former = tool.former_names, tool.former_permissions, tuple(tool.own_names.items())
-    source = () if tool.origin.source is None else (tool.origin.source,)  # without one as before there were any
+    # What a tool doesn't have is left out, so that the stored keys of versions in which no tool had it stay valid.
+    source = () if tool.origin.source is None else (tool.origin.source,)
     runs = tool.policy.runs
     executor = runs.pop("executor", None)
     rest = (*source, ("runs", str(json_text(runs)))) if runs else source
@@ -147,7 +148,7 @@ class MemoryGrants:
                 del self.sessions[next(iter(self.sessions))]
 
     def expire(self) -> None:
-        """Drops what has expired, with sessions that have no grants left."""
+        """Drops what has expired, with sessions that have no grants left. `add` calls it with the lock held."""
         now = self.clock()
         lasting = {key: [each for each in grants if each.lasts(now)] for key, grants in list(self.sessions.items())}
         self.sessions = {key: grants for key, grants in lasting.items() if grants}
@@ -163,8 +164,8 @@ class MemoryGrants:
             if pending_id in self.used:
                 return False
             if len(self.used) >= most:
-                for old in [one for one, when in self.used.items() if when < now - USED_SECONDS]:
-                    del self.used[old]
+                for old_id in [key for key, used_at in self.used.items() if used_at < now - USED_SECONDS]:
+                    del self.used[old_id]
             if len(self.used) >= most:
                 days = f"{USED_SECONDS / 86400:g} days"
                 raise PendingError(f"{most:,} answers were used in {days}; no more can be recorded")

@@ -39,17 +39,17 @@ def digest_of_call(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 SHORTEST_KEY: Final = 16
-_PURPOSE: Final = b"pegboard pending calls\n"  # before what is signed: nothing else signed with the key is valid here
+_PURPOSE: Final = b"pegboard pending calls\n"  # is signed first, so that no other text signed with the key is valid
 VERSION: Final = 2
-_KNOWN: Final = (1, VERSION)  # version 1 had its keys in snake_case
+_KNOWN_VERSIONS: Final = (1, VERSION)  # version 1 had its keys in snake_case
 
 
 class SignedRecord(JsonRecord):
     """Record that leaves this process as JSON text, optionally signed: what comes back isn't trusted."""
 
     __slots__ = ()
-    called: ClassVar[str]
-    most_bytes: ClassVar[int]
+    called: ClassVar[str]  # what errors call it
+    most_bytes: ClassVar[int]  # of its text
 
     def to_json(self) -> JsonObject:
         """All attributes as JSON, for another process, and the `version` of the format; see `from_json`."""
@@ -63,7 +63,7 @@ class SignedRecord(JsonRecord):
             PendingError: It isn't that, or is of an unknown version.
         """
         version = data.get("version") if is_object(data) else None
-        if type(version) is not int or version not in _KNOWN:
+        if type(version) is not int or version not in _KNOWN_VERSIONS:
             raise PendingError(f"not {cls.called}: version {version!r:.40}; this pegboard knows version {VERSION}")
         try:
             return read_record(cls, data, cls.called)
@@ -130,12 +130,12 @@ def _signature(data: JsonMapping, key: str | bytes) -> str:
 class Approval:
     """Single-use approval of a call, bound to the tool, its origin and the arguments."""
 
-    request: ApprovalRequest  # what was answered: whether the call runs, or what it asked once it was approved
+    request: ApprovalRequest  # the one that was answered: about the call, or what it asked once it was approved
     _spent: Lock = field(factory=Lock, init=False, repr=False)
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """What the person was shown that the call touches; `()` where that was asked earlier."""
+        """What the call touches, as it was shown; `()` if that was in an earlier request."""
         return self.request.patterns if self.request.subject == "call" else ()
 
     def consume(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,10 +173,9 @@ class PendingCall(ApprovalRequest):
         created: When, in seconds since 1970 (UTC).
         approved: Whether the call itself was approved before it asked from inside.
         earlier: The earlier answers to the same call, the latest first.
-        question_key: Key of this question about the model's call, the same each time the call is suspended: one answer
-            to it counts. `""` if the call's id doesn't identify it.
-        has_own_permissions: Whether its batch had permissions of its own, which have to be passed again to
-            resume it.
+        question_key: Key of this question about the model's call, the same each time the call is suspended with it, so
+            that only one answer is used. `""` if the call's id doesn't identify it.
+        has_own_permissions: Whether its batch had permissions of its own, which have to be passed again to resume it.
         stored: The tool's own JSON data for its next run; not shown.
     """
 
@@ -191,8 +190,8 @@ class PendingCall(ApprovalRequest):
     @classmethod
     def of(cls, request: ApprovalRequest, spec_digest: str, **facts: Any) -> Self:
         """The pending call of a request whose answer comes later; `facts` are its further attributes."""
-        asked = attrs.asdict(request, recurse=False, filter=lambda each, _: each.name not in ("tool", "metadata"))
-        return cls(spec_digest=spec_digest, **facts, **asked)
+        shared = attrs.asdict(request, recurse=False, filter=lambda each, _: each.name not in ("tool", "metadata"))
+        return cls(spec_digest=spec_digest, **facts, **shared)
 
     def is_for(self, request: ReadonlyContext) -> bool:
         """Whether it was asked in this session, for this user."""
@@ -224,7 +223,7 @@ class PendingCall(ApprovalRequest):
 read_by(PendingCall, PendingCall.from_json)
 
 
-def _check_unique(_calls: PendingCalls, _attribute: Any, calls: tuple[PendingCall, ...]) -> None:
+def _check_calls(_self: PendingCalls, _attribute: Any, calls: tuple[PendingCall, ...]) -> None:
     if len({call.id for call in calls}) < len(calls):
         raise PendingError("two pending calls have the same id")
     if len(calls) > MOST_CALLS:
@@ -242,7 +241,7 @@ class PendingCalls(SignedRecord):
     called: ClassVar = "pending calls"
     most_bytes: ClassVar = 16 * 1024 * 1024
     calls: tuple[PendingCall, ...] = field(
-        default=(), converter=tuple_of("calls", PendingCall), validator=_check_unique, metadata=ALWAYS
+        default=(), converter=tuple_of("calls", PendingCall), validator=_check_calls, metadata=ALWAYS
     )
 
     def __iter__(self) -> Iterator[PendingCall]:
@@ -265,25 +264,25 @@ class PendingCalls(SignedRecord):
 
 
 @define(eq=False)
-class Asked:
-    """What a call has asked: what to approve before it runs, the approval, or what waits for a later answer."""
+class ApprovalState:
+    """The state of a call's approval; `Asking` is the flow over it."""
 
-    request: ApprovalRequest | None = field(default=None, init=False)
+    request: ApprovalRequest | None = field(default=None, init=False)  # which the call needs to run, by the rules
     approval: Approval | None = field(default=None, init=False)
-    used: CallError | None = field(default=None, init=False)  # its approval was used by another process
-    pending: PendingCall | None = field(default=None, init=False)
+    no_run_error: CallError | None = field(default=None, init=False)  # raised if no other process has a run of it
+    pending: PendingCall | None = field(default=None, init=False)  # what waits for an answer that comes later
 
-    def stay(self, number: str | None) -> None:
+    def keep_pending(self, request_id: str | None) -> None:
         """Leaves the call pending under this id, or (`None`) not at all."""
         assert self.pending is not None
-        self.pending = None if number is None else attrs.evolve(self.pending, id=number)
+        self.pending = None if request_id is None else attrs.evolve(self.pending, id=request_id)
 
 
 class RefusedError(CallError, ToolError):
-    """A call, or something that it asked for while it ran, wasn't allowed. A tool may go on without it."""
+    """A call, or what it asked for while it ran, wasn't allowed. A tool may catch it, and go on without that."""
 
 
-def rejected(name: str, answer: Reject) -> RefusedError:
+def rejection_error(name: str, answer: Reject) -> RefusedError:
     """The error for a person's rejection."""
     other, why = answer.rejected_with, f": {answer.feedback}" if answer.feedback else "."
     what = f"this call of {name}" if other is None else f"a call of {other}, and this call of {name} with it"
@@ -291,30 +290,30 @@ def rejected(name: str, answer: Reject) -> RefusedError:
 
 
 def confirmation_of(
-    asked: ApprovalRequest, answer: Answer, earlier: Sequence[Confirmation] = (), stored: Any = None
+    request: ApprovalRequest, answer: Answer, earlier: Sequence[Confirmation] = (), stored: Any = None
 ) -> Confirmation | None:
-    """The answer as the tool gets it; `None` for a mere yes to the call itself."""
+    """The answer as the tool gets it; `None` for a yes to the call itself without a payload."""
     payload = answer.payload if isinstance(answer, Once) else None
-    if asked.subject == "call" and payload is None:
+    if request.subject == "call" and payload is None:
         return None
     confirmed, feedback = (False, answer.feedback) if isinstance(answer, Reject) else (True, None)
     hint, permission, patterns = "", None, ()
-    if asked.subject == "question":
-        hint, payload = asked.hint, asked.payload if payload is None else payload
-    elif asked.subject == "permission":
-        permission, patterns = asked.permission, asked.patterns
+    if request.subject == "question":
+        hint, payload = request.hint, request.payload if payload is None else payload
+    elif request.subject == "permission":
+        permission, patterns = request.permission, request.patterns
     return Confirmation(hint, confirmed, payload, feedback, permission, patterns, stored=stored).after(earlier)
 
 
-def rules_of(asked: ApprovalRequest, answer: Always) -> list[Rule]:
+def rules_of(request: ApprovalRequest, answer: Always) -> list[Rule]:
     """The grants of an "always" answer, as rules."""
     if answer.patterns is None:
-        return [Rule(asked.permission, each, "allow", literal=True) for each in asked.always]
-    return [Rule(asked.permission, each, "allow") for each in answer.patterns]
+        return [Rule(request.permission, each, "allow", literal=True) for each in request.always]
+    return [Rule(request.permission, each, "allow") for each in answer.patterns]
 
 
 CONFIRMATION_CALL: Final = "pegboard_request_confirmation"
-MOST_RESULT: Final = 1024 * 1024
+MOST_RESULT: Final = 1024 * 1024  # bytes of JSON text
 
 
 def confirmation_call(pending: PendingCall) -> ToolCall:
@@ -386,7 +385,7 @@ def _object(value: Any, what: str) -> dict[str, Any]:
 Answers: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 """Answers by the pending call's id: each an `Answer`, or its JSON."""
 
-MOST_SHOWN: Final = 80
+MOST_SHOWN: Final = 80  # characters of the id of an ignored answer
 
 
 @frozen
@@ -398,7 +397,7 @@ class ResumedCall:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the call doesn't run; a no to a question of the tool's is just its answer."""
+        """Whether the call doesn't run; "no" to a question of the tool's is just the answer."""
         return isinstance(self.answer, Reject) and self.pending.subject != "question"
 
     def authorize(
@@ -406,14 +405,13 @@ class ResumedCall:
         grants: Grants,
         context: ReadonlyContext,
         tool: Tool | None,
-        settle: Callable[[Any], Any] = lambda value: value,
+        wait_for: Callable[[Any], Any] = lambda value: value,
     ) -> tuple[Approval | None, Confirmation | None]:
         """Records the answer as used and returns what lets the call run. Off the event loop: it may write a file.
 
-        That is the approval, if the call itself was approved, and the answer for `context.confirmation`, unless it is a
-        mere yes to the call: a question that a tool asked is answered by a no as well. If its definition has changed
-        since, nothing is granted, and the approval, bound to the former one, won't fit. `settle` waits for the value of
-        a method of `grants` that is async.
+        That is the approval, if the call itself was approved, and `confirmation`. If the tool's definition has changed
+        since, nothing is granted, and the approval, bound to the former definition, won't match. `wait_for` gets what a
+        method of `grants` returns, which may be an awaitable, and returns its value.
 
         Raises:
             CallError: `rejected`; or `unknown_outcome`, where the answer was used before, perhaps by a process that
@@ -421,22 +419,20 @@ class ResumedCall:
         """
         pending, answer = self.pending, self.answer
         ids = (pending.id, pending.question_key) if pending.question_key else (pending.id,)
-        if not all(settle(grants.consume(each)) for each in ids):
-            text = (
-                f"{pending.call.name} was not run again: its approval was used before, and the outcome isn't known "
-                "here. Find out what it has done before asking again."
-            )
+        if not all(wait_for(grants.consume(each)) for each in ids):
+            why = "its approval was used before, and the outcome isn't known here"
+            text = f"{pending.call.name} was not run again: {why}. Find out what it has done before asking again."
             raise CallError("unknown_outcome", text)
         if isinstance(answer, Reject) and self.is_refusal:
-            raise rejected(pending.call.name, answer)
+            raise rejection_error(pending.call.name, answer)
         if isinstance(answer, Always) and tool is not None and tool_key(tool) == pending.spec_digest:
-            settle(grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds))
+            wait_for(grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds))
         approval = Approval(pending) if pending.approved or pending.subject == "call" else None
         return approval, self.confirmation
 
     @property
     def confirmation(self) -> Confirmation | None:
-        """The answer for `context.confirmation`."""
+        """The answer for `context.confirmation`; `None` for a yes to the call without a payload."""
         return confirmation_of(self.pending, self.answer, self.pending.earlier, self.pending.stored)
 
 
@@ -445,10 +441,10 @@ def match_answers(
 ) -> tuple[dict[str, ResumedCall], tuple[str, ...]]:
     """Matches answers with the calls that wait for them in this session, for this user. Changes nothing.
 
-    Answers may come in parts, in any order, and repeatedly: the first that can be read counts for its call. JSON may be
-    a client's, and can't widen what "always" allows: one with patterns is ignored, `Always(patterns)` isn't. Whether
-    an answer was used in an earlier resumption is checked by `Grants.consume`. Calls of another session or user are
-    left, and so are those that have waited for more than 30 days at the time `now`, in seconds since 1970.
+    Answers may come in parts, in any order, and repeatedly: the first that can be read counts for its call. An "always"
+    as JSON, which may be a client's, is ignored if it has patterns, as these may allow more; `Always(patterns)` isn't.
+    Whether an answer was used in an earlier resumption is checked by `Grants.consume`. Calls of another session or user
+    are left, and so are those that have waited for more than 30 days at the time `now`, in seconds since 1970.
 
     Returns the calls to resume by the pending call's id, in call order; and the ids of answers that changed nothing:
     unknown, repeated, unreadable or too late.
@@ -458,17 +454,17 @@ def match_answers(
     taken: dict[str, Answer] = {}
     ignored: list[str] = []
     pairs: Any = answers.items() if isinstance(answers, Mapping) else answers  # pyright: ignore[reportUnknownVariableType]
-    for name, given in pairs:
-        answer = _answer(given) if isinstance(name, str) and name in waiting and name not in taken else None
+    for id_, given in pairs:
+        answer = _read_answer(given) if isinstance(id_, str) and id_ in waiting and id_ not in taken else None
         if answer is None:
-            ignored.append(str(name)[:MOST_SHOWN])
+            ignored.append(str(id_)[:MOST_SHOWN])
         elif not isinstance(answer, Later):
-            taken[name] = answer
+            taken[id_] = answer
     return {call.id: ResumedCall(call, taken[call.id]) for call in pending if call.id in taken}, tuple(ignored)
 
 
-def _answer(given: Any) -> Answer | None:
-    """An answer of the host's, or one as JSON, which may come from a client and so can't set patterns."""
+def _read_answer(given: Any) -> Answer | None:
+    """The answer, if it is one; as JSON it may be a client's, and so can't set patterns."""
     if isinstance(given, Once | Always | Reject | Later):
         return given
     try:

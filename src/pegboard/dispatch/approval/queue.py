@@ -62,25 +62,25 @@ async def ask_later(_request: ApprovalRequest, _context: ToolContext) -> Later:
     return Later()
 
 
-def unanswerable(request: ApprovalRequest) -> RefusedError:
-    """The denial if there is no approver, or none that can answer."""
+def no_approver_error(request: ApprovalRequest) -> RefusedError:
+    """The denial if there is no approver, or none can answer."""
     why = f" ({request.reason})" if request.reason else ""
     return RefusedError("denied", f"{request.call.name} needs approval{why}, and there is no approver. {_DENIED}")
 
 
-def only_rejecting(approver: ApproverFunction) -> ApproverFunction:
+def reduce_to_rejections(approver: ApproverFunction) -> ApproverFunction:
     """Wraps the approver of an untrusted plugin: only its rejections count."""
 
-    async def rejection(given: Any) -> Reject | None:
+    async def rejection_in(given: Any) -> Reject | None:
         answer = await maybe_await(given)
         return answer if isinstance(answer, Reject) else None
 
-    return lambda request, context: rejection(approver(request, context))
+    return lambda request, context: rejection_in(approver(request, context))
 
 
 @frozen
 class _Approver:
-    """Approver in the queue."""
+    """Approver as the queue asks it."""
 
     function: ApproverFunction  # plain or async
     blocks: bool  # whether it is plain: then it runs in a thread
@@ -95,16 +95,16 @@ class _Approver:
         blocks = CallableKind.of(function) is CallableKind.PLAIN
         if not (blocks or getattr(given, "one_at_a_time", False)):
             return cls(function, blocks, None)
-        if isinstance(given, MethodType):  # a new object on each access
+        if isinstance(given, MethodType):  # a new object, with another id, on each access
             return cls(function, blocks, f"{id(given.__self__)} {id(given.__func__)}")
         return cls(function, blocks, str(id(given)))
 
 
 @define(eq=False)
-class _Turn:
-    """Shared lock of an approver that gets one request at a time, held until its answer is applied.
+class _ApproverLock:
+    """Lock of an approver that gets one request at a time, held until its answer is applied.
 
-    A thread in which it is asked can't be ended, and holds the lock too: the last holder releases it.
+    A thread in which the approver is asked can't be ended, and holds the lock, too: the last holder releases it.
     """
 
     handle: LockHandle
@@ -136,7 +136,7 @@ def _future() -> asyncio.Future[None]:
 
 @define(eq=False)
 class _Entry:
-    """Request in the queue, in its own event loop."""
+    """Request in the queue; its futures belong to the event loop of its call."""
 
     request: ApprovalRequest  # with its preview once that is made
     context: ToolContext
@@ -145,7 +145,7 @@ class _Entry:
     keys: frozenset[str] = field(default=frozenset(), init=False)  # the locks of its approvers
     loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
     settled: asyncio.Future[None] = field(factory=_future, init=False)  # done once the outcome is applied
-    left: asyncio.Future[None] = field(factory=_future, init=False)  # done once the call doesn't wait any more
+    end: asyncio.Future[None] = field(factory=_future, init=False)  # cancelled once the call doesn't wait any more
     since: float = field(factory=time.monotonic, init=False)  # start of its time to answer
     outcome: Answer | CallError | None = field(default=None, init=False)  # the first counts
 
@@ -154,7 +154,7 @@ class _Entry:
         """The session that it belongs to, with those of the agents that are called in it."""
         return session_key(self.context.request)
 
-    def failed(self, error: BaseException) -> CallError:
+    def denial_by(self, error: BaseException) -> CallError:
         """The denial if asking failed; logs the error, unless the approver has refused in its own words."""
         if isinstance(error, RefusedError):
             return error
@@ -188,8 +188,8 @@ class _Entry:
 class ApprovalQueue:
     """Queue of requests that wait for a person. One serves all calls of a registry, over all event loops."""
 
-    _entries: dict[_Entry, None] = field(factory=dict[_Entry, None], init=False)
-    _approvers: LockManager = field(factory=LockManager, init=False)
+    _entries: dict[_Entry, None] = field(factory=dict[_Entry, None], init=False)  # an ordered set
+    _approver_locks: LockManager = field(factory=LockManager, init=False)
     # Reentrant: the end of a closed loop's task may come inside a change, when it is collected as garbage.
     _mutex: AbstractContextManager[Any] = field(factory=RLock, init=False)
 
@@ -213,7 +213,7 @@ class ApprovalQueue:
             request: What is asked.
             context: That of the call.
             approvers: Those who may answer.
-            covered: Whether the rules allow the request now. Called in any event loop.
+            covered: Whether rules and grants allow the request by now. Called in any event loop.
             grants: Gets the rules of an "always" answer.
             seconds: How long a person may take: from when the request arrives, or from the last answer of an approver
                 that gets one request at a time.
@@ -222,7 +222,7 @@ class ApprovalQueue:
         Raises:
             CallError: `denied`: there is no approver, no answer in time, or the approver failed.
         """
-        entry, asking = _Entry(request, context, grants, covered), None
+        entry, task = _Entry(request, context, grants, covered), None
         with self._mutex:
             self._entries[entry] = None
         try:
@@ -230,18 +230,18 @@ class ApprovalQueue:
                 return Once(), request
             if until is not None and approvers:
                 until.add_done_callback(lambda _: self._settle(entry, Later()) and settle_from_thread(entry.settled))
-            asking = entry.loop.create_task(self._ask_all(entry, approvers))
+            task = entry.loop.create_task(self._ask_all(entry, approvers))
             outcome = await entry.wait(seconds)
         finally:
             with self._mutex:  # any later answer is too late
                 del self._entries[entry]
-                entry.outcome = entry.outcome or unanswerable(entry.request)
+                entry.outcome = entry.outcome or no_approver_error(entry.request)
             try:
-                if asking is not None and not entry.loop.is_closed():
-                    asking.cancel()  # one that doesn't end is abandoned
-                    await asyncio.wait([asking], timeout=GRACE_SECONDS)
+                if task is not None and not entry.loop.is_closed():
+                    task.cancel()  # one that doesn't end is abandoned
+                    await asyncio.wait([task], timeout=GRACE_SECONDS)
             finally:
-                entry.left.cancel()
+                entry.end.cancel()
         if isinstance(outcome, CallError):
             raise outcome
         return outcome, entry.request
@@ -249,32 +249,32 @@ class ApprovalQueue:
     async def _ask_all(self, entry: _Entry, approvers: Sequence[OneApprover]) -> None:
         """Asks each approver until one has an answer; one that fails denies."""
         try:
-            several = [_Approver.of(each) for each in approvers]
-            entry.keys = frozenset(each.key for each in several if each.key is not None)
-            for approver in several:
+            in_order = [_Approver.of(each) for each in approvers]
+            entry.keys = frozenset(each.key for each in in_order if each.key is not None)
+            for approver in in_order:
                 if entry.outcome is None:
-                    await self._ask_in_turn(entry, approver)
-            self._settle(entry, unanswerable(entry.request))
+                    await self._ask_one(entry, approver)
+            self._settle(entry, no_approver_error(entry.request))
         except BaseException as error:  # an approver's SystemExit costs only its request
-            if entry.loop.is_closed() and isinstance(error, GeneratorExit):
+            if entry.loop.is_closed() and isinstance(error, GeneratorExit):  # the task is collected as garbage
                 raise
             if entry.outcome is None:  # else it comes too late, such as this task's cancellation
-                self._settle(entry, entry.failed(error))
+                self._settle(entry, entry.denial_by(error))
         finally:
             settle_from_thread(entry.settled)
 
-    async def _ask_in_turn(self, entry: _Entry, approver: _Approver) -> None:
+    async def _ask_one(self, entry: _Entry, approver: _Approver) -> None:
         """Asks under the approver's lock, held until the answer is applied: it may settle the next request."""
         key = approver.key
-        turn = None if key is None else _Turn(await self._approvers.acquire(LockRequest(key=key)))
+        lock = None if key is None else _ApproverLock(await self._approver_locks.acquire(LockRequest(key=key)))
         try:
-            answer = None if entry.outcome is not None else await _answer_of(entry, approver, turn)
+            answer = None if entry.outcome is not None else await _call_approver(entry, approver, lock)
             # It may come too late: an approver can ignore its cancellation.
             if answer is not None and self._settle(entry, answer):
                 await self._apply(entry, answer)
         finally:
-            if turn is not None:
-                turn.release()
+            if lock is not None:
+                lock.release()
 
     def _settle(self, entry: _Entry, outcome: Answer | CallError) -> bool:
         """Sets the outcome; false if there is one already."""
@@ -285,7 +285,7 @@ class ApprovalQueue:
             return True
 
     async def _apply(self, entry: _Entry, answer: Answer) -> None:
-        """Applies the answer to others: restarts the time of those with the same approver, and settles some."""
+        """Applies the answer to others: restarts the time of those with the same approver, settles those it covers."""
         with self._mutex:
             for other in self._entries:
                 if entry.keys & other.keys:
@@ -296,17 +296,17 @@ class ApprovalQueue:
             await _add_grant(entry, answer)
             settled = [other for other in others if await other.is_covered() and self._settle(other, Once())]
         elif isinstance(answer, Reject):
-            along = Reject(answer.feedback, rejected_with=entry.request.call.name)
-            own = entry.context.session  # not those of agents
-            settled = [each for each in others if each.context.session == own and self._settle(each, along)]
+            rejection = Reject(answer.feedback, rejected_with=entry.request.call.name)
+            own = entry.context.session  # calls of agents that are called in this session have others
+            settled = [each for each in others if each.context.session == own and self._settle(each, rejection)]
         else:
             return
         for other in settled:
             settle_from_thread(other.settled)
         # The turn may end with this rejection: the others are rejected first, rather than skipped.
-        here = [other.left for other in settled if isinstance(answer, Reject) and other.loop is entry.loop]
-        if here:
-            await asyncio.wait(here, timeout=GRACE_SECONDS)
+        ends = [other.end for other in settled if isinstance(answer, Reject) and other.loop is entry.loop]
+        if ends:
+            await asyncio.wait(ends, timeout=GRACE_SECONDS)
 
 
 async def _add_grant(entry: _Entry, answer: Always) -> None:
@@ -320,14 +320,14 @@ async def _add_grant(entry: _Entry, answer: Always) -> None:
         log_failure("storing a grant", error)
 
 
-async def _answer_of(entry: _Entry, approver: _Approver, turn: _Turn | None) -> Answer | None:
+async def _call_approver(entry: _Entry, approver: _Approver, lock: _ApproverLock | None) -> Answer | None:
     """The approver's answer; sets the preview of the request first."""
     request, context = entry.request, entry.context
     if request.tool is not None and request.tool.preview is not None and request.preview is None:
         preview = await preview_of(request.tool, request.arguments_text, context.request)
         request = entry.request = request.evolve(preview=preview)
-    if turn is not None and approver.blocks:
-        answer = await run_in_thread(turn.call, approver.function, request, context)
+    if lock is not None and approver.blocks:
+        answer = await run_in_thread(lock.call, approver.function, request, context)
     else:
         answer = approver.function(request, context)
     answer = await maybe_await(answer)

@@ -26,7 +26,7 @@ from pegboard.typing import JsonMapping, JsonObject
 
 
 def parse_untrusted(text: str | bytes, most: int, what: str) -> Any:
-    """Parses JSON from a source that isn't trusted.
+    """Parses JSON from a source that isn't trusted, of at most `most` bytes; errors name it `what`.
 
     Raises:
         PendingError: It is too long, or isn't strict JSON: duplicate keys, NaN, infinities, lone surrogates.
@@ -78,7 +78,7 @@ def _check_feedback(_self: object, _attribute: object, value: Any) -> None:
 class _Answer:
     def to_json(self) -> JsonObject:
         """`{"answer": "once"}`, and what else is set: `payload`; `patterns` and `seconds`; `feedback`."""
-        hidden = ("rejected_with",)
+        hidden = ("rejected_with",)  # of the registry only
         facts = attrs.asdict(self, recurse=False, filter=lambda each, it: it is not None and each.name not in hidden)
         patterns = {"patterns": [*facts["patterns"]]} if "patterns" in facts else {}
         return {"answer": type(self).__name__.lower(), **facts, **patterns}
@@ -150,7 +150,7 @@ def answer_from_json(data: JsonMapping) -> Answer:
 
 MOST_SHOWN: Final = 2_000  # characters of a value that isn't JSON; of a longer one only its type is shown
 
-RequestKind: TypeAlias = Literal["call", "permission", "question"]
+Subject: TypeAlias = Literal["call", "permission", "question"]
 """What is asked about: the whole call before it runs; a permission, or a question, from inside it."""
 
 
@@ -166,7 +166,7 @@ class ApprovalRequest(JsonRecord):
     """Request for a person's approval, with all that helps to decide.
 
     Only `preview` and `to_text()` are made for showing. Everything else is as the model, the tool or the host wrote
-    it, so that it can be compared; show it through `pegboard.tools.visible.visible`.
+    it, so that it can be compared; show it through `pegboard.text.visible`.
 
     Attributes:
         call: The call; its arguments are those that would run, as JSON text, which can't change.
@@ -196,7 +196,7 @@ class ApprovalRequest(JsonRecord):
     always: tuple[str, ...] = ()
     wider: tuple[str, ...] = ()
     reason: str = ""
-    subject: RequestKind = "call"
+    subject: Subject = "call"
     hint: str = ""
     payload: Any = None
     preview: Preview | None = None
@@ -234,7 +234,7 @@ class ApprovalRequest(JsonRecord):
             ("\npermission: ", self.permission),
             *(("\nfor: ", pattern) for pattern in self.patterns),
             ("\nasked because ", self.reason),
-            ("\nalways allows: ", self._exactly() if self.always else ""),
+            ("\nalways allows: ", self._always_in_words() if self.always else ""),
             *(("\nmore would be allowed by: ", pattern) for pattern in self.wider),
             ("\nbesides its arguments: ", json.dumps(self.presets, ensure_ascii=False) if self.presets else ""),
         ]
@@ -242,15 +242,15 @@ class ApprovalRequest(JsonRecord):
         if self.payload is not None:
             body.append(_pretty(self.payload))
         if self.preview is not None:
-            shown = self.preview.summary, self.preview.details
-            body += [part for part in shown if part and part not in self.patterns]
+            preview = self.preview.summary, self.preview.details
+            body += [part for part in preview if part and part not in self.patterns]
         if self.metadata:
             body.append(_pretty(self._metadata()))
         facts = "".join(label + visible(text) for label, text in lines if text)
         return "\n".join([head + facts, *(f"  {line}" for part in body for line in part.split("\n"))])
 
-    def _exactly(self) -> str:
-        """What "always" allows, in words for `Evaluation.exact`."""
+    def _always_in_words(self) -> str:
+        """What "always" allows, in words; `always` has the text for it, as `Evaluation.exact` writes it."""
         spec = None if self.tool is None else self.tool.spec
         if self.subject == "permission" or (spec and self.permission not in (spec.permission, spec.name)):
             return "exactly this, in any call"
@@ -293,7 +293,7 @@ def _pretty(data: JsonObject) -> str:
 
 
 def _text_of(value: object) -> str:
-    with suppress(Exception):  # a value of a tool's that can't even be written out
+    with suppress(Exception):  # the `repr` of a tool's value may fail
         text = repr(value)
         if len(text) <= MOST_SHOWN:
             return text
@@ -314,7 +314,7 @@ def _tool_json(tool: Tool) -> JsonObject:
 
 PREVIEW_SECONDS: Final = 10.0
 MOST_SUMMARY: Final = 1_000
-MOST_DETAILS: Final = 50_000  # maximum characters of a request's JSON details in its text
+MOST_DETAILS: Final = 50_000  # maximum characters of the details of a preview
 
 
 async def preview_of(
