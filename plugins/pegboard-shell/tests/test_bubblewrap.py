@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard import Once, Reject
+from pegboard import Once, Permissions, Reject, Rule
 from pegboard.testing import ScriptedApprover
 
 OWN = Path("/tmp/pegboard-shell-own")
@@ -54,6 +54,16 @@ async def test_a_read_only_command_can_change_nothing(box, top, monkeypatch):
     result = await box()("echo two >> data")
     assert (top / "data").read_text() == "one\n"
     assert "Read-only file system" in result.text
+
+
+@pytest.mark.parametrize(("background", "level"), [(False, "read-only"), (True, "workspace-write")])
+async def test_a_prompt_names_what_a_command_may_change(make_registry, background, level):
+    registry = make_registry(mode="default", sandbox="workspace-write")
+    registry.permissions = Permissions([Rule("shell", "ls *", "ask")])
+    with ScriptedApprover([Reject("no")]) as approver:
+        registry.approver = approver
+        await registry.call("shell", {"command": "ls -l", "background": background})
+    assert f"in a sandbox: {level}, no network" in approver.requests[0].to_text()
 
 
 async def test_a_command_cant_write_git_hooks(box, top):

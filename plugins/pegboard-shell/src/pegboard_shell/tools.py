@@ -230,7 +230,7 @@ class ShellTools:
         obstacle = self.sandbox.obstacle
         if obstacle is not None:
             return _preview_of(arguments, f"without a sandbox, with all your rights: {obstacle}")
-        level = "read-only" if only_reads(arguments) else self.settings.sandbox
+        level = "read-only" if _writes_nothing(arguments) else self.settings.sandbox
         return _preview_of(arguments, f"in a sandbox: {level}, {'network' if self.settings.network else 'no network'}")
 
     def preview_unsandboxed(self, arguments: Mapping[str, Any]) -> Preview:
@@ -299,7 +299,7 @@ class ShellTools:
                 argv = _find_program(command, environment["PATH"], folder.path)
             entry = folder.entry
             if in_sandbox:
-                reads = not background and only_reads({"command": command})
+                reads = _writes_nothing({"command": command, "background": background})
                 argv = self.sandbox.wrap(argv, folder.root, folder.path, reads=reads)
                 entry = "/"  # bubblewrap enters the folder
             return RunningProgram(
@@ -387,6 +387,11 @@ class ShellTools:
 
 def _text_of(command: str | Sequence[str]) -> str:
     return command if isinstance(command, str) else shlex.join(command)
+
+
+def _writes_nothing(arguments: Mapping[str, Any]) -> bool:
+    """Whether the sandbox allows a command no change; a session may change files, as its input isn't known yet."""
+    return not arguments.get("background") and only_reads(arguments)
 
 
 def _preview_of(arguments: Mapping[str, Any], isolation: str) -> Preview:
