@@ -173,7 +173,7 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def started(database, name, times):
+def start(database, name, times):
     command = [sys.executable, "-c", WRITES, str(database.path), name, str(times)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -181,7 +181,7 @@ def started(database, name, times):
 @pytest.mark.slow
 def test_two_processes_lose_nothing_that_the_other_writes(database):
     Blocks(database).create("ann", None, "log", "start")
-    with started(database, "a", 60) as one, started(database, "b", 60) as other:
+    with start(database, "a", 60) as one, start(database, "b", 60) as other:
         assert [one.wait(120), other.wait(120)] == [0, 0]
     lines = Blocks(database).all("ann", None)["log"].split("\n\n")
     assert sorted(lines[1:]) == sorted(f"{name}-{number}" for name in "ab" for number in range(60))
@@ -195,7 +195,7 @@ def test_a_process_that_is_killed_leaves_each_change_whole(database):
     patient = Database(database.path, 30.0)
     Blocks(patient).create("ann", None, "log", "start")
     for life in range(8):
-        with started(patient, f"{life}", 10_000) as process:
+        with start(patient, f"{life}", 10_000) as process:
             assert process.stdout is not None
             for _ in range(3 + life):
                 process.stdout.readline()

@@ -1,4 +1,4 @@
-"""Blocks, entries and whole texts."""
+"""Blocks, entries and full texts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def memory(database):
     return SqliteMemory(database)
 
 
-def added(memory, *texts, **facts):
+def add(memory, *texts, **facts):
     return [asyncio.run(memory.add(text, **facts)) for text in texts]
 
 
-def found(memory, query, **facts):
+def search(memory, query, **facts):
     return [entry.text for entry in asyncio.run(memory.search(query, **facts))]
 
 
@@ -52,7 +52,7 @@ def test_blocks_belong_to_a_user_and_an_agent(blocks):
 @pytest.mark.parametrize(
     "name", ["", " a", "../a", "a/b", "a\nb", "\u202ea", "a" * 65, "a'; DROP TABLE blocks; --", "\ud800"]
 )
-def test_a_name_that_is_none_is_refused(blocks, name):
+def test_an_invalid_name_is_refused(blocks, name):
     with pytest.raises(ToolError, match="is not a valid name"):
         blocks.create(None, None, name, "x")
     with pytest.raises(ToolError, match="There is no block"):
@@ -60,7 +60,7 @@ def test_a_name_that_is_none_is_refused(blocks, name):
     assert blocks.all(None, None) == {}
 
 
-def test_what_cannot_be_done_is_said_and_changes_nothing(blocks):
+def test_a_refused_change_names_its_cause_and_changes_nothing(blocks):
     blocks.create(None, None, "a", "one two one")
     for wrong, act in (
         ("Block 'a' already exists", lambda: blocks.create(None, None, "a", "x")),
@@ -75,7 +75,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(blocks):
     assert blocks.all(None, None) == {"a": "one two one"}
 
 
-def test_there_are_only_so_many(blocks):
+def test_the_number_of_blocks_is_limited(blocks):
     with blocks.database.work(write=True) as connection:
         rows = [('["ann", null]', f"{number}", "x", 0.0) for number in range(MOST_BLOCKS - 1)]
         connection.executemany("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
@@ -92,8 +92,8 @@ def test_an_archived_block_is_found_by_its_agent_alone(blocks, memory):
     assert blocks.all("ann", "cook") == {}
     (entry,) = asyncio.run(memory.search("pumpkin", user="ann", agent="cook"))
     assert (entry.text, entry.metadata) == (f"{label}: Pumpkin is best.", {"block": "soups", "label": label})
-    assert found(memory, "pumpkin", user="ann", agent="other") == []
-    assert found(memory, "pumpkin", user="bob", agent="cook") == []
+    assert search(memory, "pumpkin", user="ann", agent="other") == []
+    assert search(memory, "pumpkin", user="bob", agent="cook") == []
 
 
 def test_a_core_block_stays(blocks):
@@ -106,22 +106,22 @@ def test_a_core_block_stays(blocks):
 # Entries
 
 
-def test_what_shares_the_most_is_found_first(memory):
-    added(memory, "Ann cooks soup.", "Pumpkin soup with ginger", "A pear", user="ann")
-    assert found(memory, "the pumpkin soups?", user="ann")[0] == "Pumpkin soup with ginger"
-    assert len(found(memory, "pumpkin soup", user="ann")) == 2
-    assert found(memory, "soup", user="ann", limit=1) == ["Ann cooks soup."]
-    assert found(memory, "soup", user="ann", limit=0) == []
+def test_the_best_match_is_found_first(memory):
+    add(memory, "Ann cooks soup.", "Pumpkin soup with ginger", "A pear", user="ann")
+    assert search(memory, "the pumpkin soups?", user="ann")[0] == "Pumpkin soup with ginger"
+    assert len(search(memory, "pumpkin soup", user="ann")) == 2
+    assert search(memory, "soup", user="ann", limit=1) == ["Ann cooks soup."]
+    assert search(memory, "soup", user="ann", limit=0) == []
 
 
-def test_users_and_conversations_never_meet(memory):
-    added(memory, "hers", user="ann", session="s")
-    added(memory, "hers again", user="ann", session="t")
-    added(memory, "no one's hers", user=None)
-    assert sorted(found(memory, "hers", user="ann")) == ["hers", "hers again"]
-    assert found(memory, "hers", user="ann", session="s") == ["hers"]
-    assert found(memory, "hers") == ["no one's hers"]
-    assert found(memory, "hers", user="bob") == []
+def test_users_and_conversations_are_isolated(memory):
+    add(memory, "hers", user="ann", session="s")
+    add(memory, "hers again", user="ann", session="t")
+    add(memory, "no one's hers", user=None)
+    assert sorted(search(memory, "hers", user="ann")) == ["hers", "hers again"]
+    assert search(memory, "hers", user="ann", session="s") == ["hers"]
+    assert search(memory, "hers") == ["no one's hers"]
+    assert search(memory, "hers", user="bob") == []
 
 
 @pytest.mark.parametrize(
@@ -144,19 +144,19 @@ def test_users_and_conversations_never_meet(memory):
     ],
 )
 def test_a_query_has_no_syntax(memory, query):
-    added(memory, "and near or text a c x")
-    assert len(found(memory, f"{query} near")) <= 1
+    add(memory, "and near or text a c x")
+    assert len(search(memory, f"{query} near")) <= 1
 
 
-def test_an_entry_is_kept_with_its_facts_and_cut_where_it_is_long(memory):
-    (entry,) = added(memory, "\ud800\0" + "word " * 10_000, user="ann", session="s", author="bob", metadata={"a": [1]})
+def test_an_entry_is_stored_with_its_metadata_and_cut_if_it_is_long(memory):
+    (entry,) = add(memory, "\ud800\0" + "word " * 10_000, user="ann", session="s", author="bob", metadata={"a": [1]})
     (again,) = asyncio.run(memory.search("word", user="ann"))
     assert again == entry
     assert (len(entry.text), entry.text[:2], entry.metadata) == (MOST_CHARACTERS, "\ufffd\ufffd", {"a": [1]})
 
 
 def test_a_search_makes_no_database(memory, database):
-    assert found(memory, "a") == []
+    assert search(memory, "a") == []
     assert Blocks(database).all(None, None) == {}
     assert SqliteTexts(database).load("a", session=None) is None
     assert not database.path.parent.exists()
@@ -186,10 +186,10 @@ def test_a_search_ends_in_its_thread_when_it_is_cancelled(memory, database, monk
     asyncio.run(cancel())
 
 
-# Whole texts
+# Full texts
 
 
-def test_a_text_is_its_sessions(database):
+def test_a_text_belongs_to_its_session(database):
     texts = SqliteTexts(database)
     texts.keep("k", "whole \ud800 text", session="s")
     assert texts.load("k", session="s") == "whole \ud800 text"
@@ -197,7 +197,7 @@ def test_a_text_is_its_sessions(database):
     assert texts.load("other", session="s") is None
 
 
-def test_the_oldest_go_where_there_is_no_room(database):
+def test_the_oldest_texts_are_deleted_to_make_room(database):
     texts = SqliteTexts(database, most_bytes=100_000)
     for number in range(30):
         texts.keep(f"{number}", os.urandom(4_000).hex(), session=None)

@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -26,7 +27,7 @@ MOST_BYTES: Final = 64 << 20
 
 _USER: Final = "user:"
 _VERSION: Final = re.compile(r"([1-9][0-9]*)\.json")
-_LEFT_BEHIND: Final = 3_600.0  # seconds after which an unfinished file of a killed program is deleted
+_ABANDONED: Final = 3_600.0  # seconds after which a draft is taken for that of a killed program
 
 
 @frozen
@@ -66,21 +67,21 @@ class DirectoryArtifacts(Artifacts):
         data = json.dumps(ToolResult(content).to_data()["content"], ensure_ascii=False).encode(errors="replace")
         if len(data) > self.most_bytes:
             raise ArtifactError(f"{name} is too large: over {self.most_bytes:,} bytes.", name=name)
-        place = self._place(check_artifact_name(name), user, session)
+        own = self._folder_of(check_artifact_name(name), user, session)
         with _as_artifact_errors(name):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode applies to the last folder only
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _sweep(place)
-            _put(place, ["name"], name.encode())
-            latest = max(_versions(place), default=0)
-            return 1 + latest + _put(place, (f"{latest + each}.json" for each in range(1, 1 << 30)), data)
+            own.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _delete_abandoned_drafts(own)
+            _write_first_free(own, ["name"], name.encode())  # for `list`; an earlier version has the same
+            following = 1 + max(_versions(own), default=0)  # unless another program saves at the same time
+            return following + _write_first_free(own, (f"{number}.json" for number in count(following)), data)
 
     def _load(self, name: str, version: int | None, user: str | None, session: str | None) -> Content:
-        place = self._place(check_artifact_name(name), user, session)
-        wanted = version if version is not None else max(_versions(place), default=0)
+        own = self._folder_of(check_artifact_name(name), user, session)
+        wanted = version if version is not None else max(_versions(own), default=0)  # there is no 0.json
         try:
             with _as_artifact_errors(name):
-                (part,) = json.loads((place / f"{wanted}.json").read_bytes())
+                (part,) = json.loads((own / f"{wanted}.json").read_bytes())
                 return ToolResult.from_data({"content": [part]}).content[0]
         except FileNotFoundError:
             what = f"artifact {name[:80]!a}" if version is None else f"version {version} of artifact {name[:80]!a}"
@@ -91,69 +92,68 @@ class DirectoryArtifacts(Artifacts):
     def _list(self, user: str | None, session: str | None) -> tuple[str, ...]:
         names: set[str] = set()
         with _as_artifact_errors(""):
-            for scope in {self._scope(name, user, session) for name in ("", _USER)}:
-                for place in scope.glob("*/name"):
-                    with suppress(FileNotFoundError):
-                        names.add(place.read_text(encoding="utf-8"))
+            for prefix in ("", _USER):
+                for file in self._owner_folder(prefix, user, session).glob("*/name"):
+                    with suppress(FileNotFoundError):  # deleted meanwhile
+                        names.add(file.read_text(encoding="utf-8"))
         return tuple(sorted(names))
 
     def _delete(self, name: str, user: str | None, session: str | None) -> None:
-        place = self._place(check_artifact_name(name), user, session)
+        own = self._folder_of(check_artifact_name(name), user, session)
         gone = self.folder / f"gone-{uuid4().hex}"
         with _as_artifact_errors(name), suppress(FileNotFoundError):
-            place.rename(gone)  # atomic; what a killed program leaves of it isn't an artifact
+            own.rename(gone)  # atomic; what a killed program leaves of it isn't an artifact
         shutil.rmtree(gone, ignore_errors=True)
 
-    def _scope(self, name: str, user: str | None, session: str | None) -> Path:
-        whose = [user] if name.startswith(_USER) else [user, session]
-        return self.folder / _digest(json.dumps(whose))
+    def _owner_folder(self, name: str, user: str | None, session: str | None) -> Path:
+        owner = [user] if name.startswith(_USER) else [user, session]
+        return self.folder / _digest(json.dumps(owner))
 
-    def _place(self, name: str, user: str | None, session: str | None) -> Path:
-        return self._scope(name, user, session) / _digest(name)
+    def _folder_of(self, name: str, user: str | None, session: str | None) -> Path:
+        return self._owner_folder(name, user, session) / _digest(name)
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:40]
 
 
-def _versions(place: Path) -> Generator[int]:
+def _versions(folder: Path) -> Generator[int]:
     with suppress(FileNotFoundError):
-        for each in os.listdir(place):  # noqa: PTH208  names alone
-            if found := _VERSION.fullmatch(each):
-                yield int(found[1])
+        for name in os.listdir(folder):  # noqa: PTH208  names alone
+            if version := _VERSION.fullmatch(name):
+                yield int(version[1])
 
 
-def _put(place: Path, names: Iterable[str], data: bytes) -> int:
-    """Writes a file atomically under the first free one of some names; returns its index.
+def _write_first_free(folder: Path, names: Iterable[str], data: bytes) -> int:
+    """Writes a file atomically under the first of the names that is free; returns the index of that name.
 
-    Where no name is free, it returns -1, and existing files stay.
+    If none is free, it writes nothing and returns -1.
     """
-    draft = place / f"draft-{uuid4().hex}"
+    draft = folder / f"draft-{uuid4().hex}"
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        for index, each in enumerate(names):
+        for index, name in enumerate(names):
             with suppress(FileExistsError):
-                os.link(draft, place / each)  # unlike a rename, it replaces nothing
+                os.link(draft, folder / name)  # unlike a rename, it replaces nothing
                 return index
         return -1
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _sweep(place: Path) -> None:
-    """Deletes the unfinished files of killed programs."""
-    for draft in place.glob("draft-*"):
+def _delete_abandoned_drafts(folder: Path) -> None:
+    for draft in folder.glob("draft-*"):
         with suppress(FileNotFoundError):
-            if time.time() - draft.stat().st_mtime > _LEFT_BEHIND:
+            if time.time() - draft.stat().st_mtime > _ABANDONED:
                 draft.unlink()
 
 
 @contextmanager
 def _as_artifact_errors(name: str) -> Generator[None]:
-    """Context manager that turns errors of the file system into `ArtifactError`, except `FileNotFoundError`."""
+    """Turns errors of the file system into `ArtifactError`, except `FileNotFoundError`, which readers expect."""
     try:
         yield
     except FileNotFoundError:

@@ -43,14 +43,13 @@ _FAULTS: Final = {
     sqlite3.SQLITE_CANTOPEN: "can't be opened",
     sqlite3.SQLITE_INTERRUPT: "wasn't searched to the end: the call was cancelled",
 }
-_STEPS: Final = 10_000
-"""Instructions of SQLite's virtual machine after each of which work may be stopped."""
-_PASSING: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_STEPS: Final = 10_000  # instructions of SQLite's virtual machine between two looks at `stop`
+_RETRYABLE: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 @frozen
 class Database:
-    """SQLite database for memory, whole texts of results and messages.
+    """SQLite database for memory, full texts of results and messages.
 
     Each piece of work has its own connection and transaction, so that threads, forked processes and other programs can
     use the file at the same time, and one that is killed leaves all of its work, or none.
@@ -65,11 +64,11 @@ class Database:
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever stored."""
+        """Whether there is a file; reads ask first, as they needn't make one."""
         return self.path.exists()
 
     def check(self) -> None:
-        """Checks the integrity of the whole file, if there is one.
+        """Checks the integrity of the whole file, if it exists.
 
         Raises:
             ToolError: As `work`.
@@ -78,7 +77,7 @@ class Database:
             with self.work() as connection:
                 (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if result != "ok":
-                raise self._fault(sqlite3.SQLITE_CORRUPT, result)
+                raise self._error_of(sqlite3.SQLITE_CORRUPT, result)
 
     @contextmanager
     def work(self, *, write: bool = False, stop: threading.Event | None = None) -> Generator[sqlite3.Connection]:
@@ -100,14 +99,14 @@ class Database:
                 connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             cause = error.strerror if isinstance(error, OSError) else error
-            raise self._fault(getattr(error, "sqlite_errorcode", 0) & 0xFF, cause) from error
-        except (zlib.error, ValueError, TypeError) as error:  # a row's content is damaged
-            raise self._fault(sqlite3.SQLITE_CORRUPT, error) from error
+            raise self._error_of(getattr(error, "sqlite_errorcode", 0) & 0xFF, cause) from error  # the primary code
+        except (zlib.error, ValueError, TypeError) as error:  # the caller couldn't read what a row holds
+            raise self._error_of(sqlite3.SQLITE_CORRUPT, error) from error
 
     def _connect(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.path.exists():
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite's own would be readable by others
         connection = sqlite3.connect(self.path, timeout=self.seconds, isolation_level=None)
         try:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -126,7 +125,7 @@ class Database:
                 connection.execute("PRAGMA journal_mode = WAL")
                 break
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode not in _PASSING or time.monotonic() > deadline:
+                if error.sqlite_errorcode not in _RETRYABLE or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
         connection.execute("BEGIN IMMEDIATE")
@@ -134,15 +133,14 @@ class Database:
         if version > _VERSION:
             raise ToolError("The memory was written by a newer pegboard-memory: update this one.")
         if version == 0:
-            for statement in _TABLES.strip().split("\n\n"):
+            for statement in _TABLES.strip().split("\n\n"):  # executescript would commit first
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")
 
-    def _fault(self, code: int, cause: object) -> ToolError:
+    def _error_of(self, code: int, cause: object) -> ToolError:
         """The error for users and models; only `registry doctor` shows the path of the file."""
         what = _FAULTS.get(code, f"can't be used: {cause}").format(seconds=self.seconds)
-        hint = (
-            "Try again later." if code in _PASSING else "Continue without it, and tell the user to run: registry doctor"
-        )
-        return ToolError(f"The memory {what}. Nothing was changed.", retryable=code in _PASSING, hint=hint)
+        retryable = code in _RETRYABLE
+        hint = "Try again later." if retryable else "Continue without it, and tell the user to run: registry doctor"
+        return ToolError(f"The memory {what}. Nothing was changed.", retryable=retryable, hint=hint)

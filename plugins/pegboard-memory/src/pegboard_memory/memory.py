@@ -1,4 +1,4 @@
-"""Memory in SQLite: blocks that a model edits, entries with full-text search, and whole texts of results."""
+"""Memory in SQLite: blocks that a model edits, entries with full-text search, and full texts of results."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from pegboard.tools import encodable_text
 from pegboard_memory.database import Database
 
 MOST_CHARACTERS: Final = 20_000
-"""Characters of one block, and of one entry; longer entries are truncated."""
+"""The most characters of a block, and of an entry; longer blocks are refused, longer entries are truncated."""
 
 MOST_BLOCKS: Final = 100
-"""Blocks of one user and agent."""
+"""The most blocks of one user and agent."""
 
 _MOST_WORDS: Final = 32  # of a query
 _NAME: Final = re.compile(r"\w(?:[\w .:-]{0,62}[\w.:-])?")
-_OLDEST: Final = "DELETE FROM texts WHERE key IN (SELECT key FROM texts ORDER BY time LIMIT 10)"
+_DELETE_OLDEST: Final = "DELETE FROM texts WHERE key IN (SELECT key FROM texts ORDER BY time LIMIT 10)"
+_ADD_ENTRY: Final = "INSERT INTO entries (user, session, author, time, text, metadata) VALUES (?, ?, ?, ?, ?, ?)"
 
 
-def plain(text: str) -> str:
-    """A text that SQLite can store: lone surrogates and zero characters are replaced."""
+def _storable(text: str) -> str:
+    """The text as SQLite can store it: lone surrogates and zero characters are replaced."""
     return encodable_text(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
@@ -69,10 +70,10 @@ class Blocks:
             raise ToolError(f"{name[:80]!a} is not a valid name of a block. A name has {what}.")
         with self.database.work(write=True) as connection:
             rows = connection.execute("SELECT name FROM blocks WHERE scope = ?", (_scope(user, agent),))
-            own = {confusable_key(row[0]).casefold(): row[0] for row in rows}
-            if (taken := own.get(confusable_key(name).casefold())) is not None:  # two such blocks look alike
-                raise ToolError(f"Block {taken!r} already exists.", hint='Use operation "append" or "replace".')
-            if len(own) >= MOST_BLOCKS:
+            names = {confusable_key(row[0]).casefold(): row[0] for row in rows}
+            if (alike := names.get(confusable_key(name).casefold())) is not None:  # the model would confuse them
+                raise ToolError(f"Block {alike!r} already exists.", hint='Use operation "append" or "replace".')
+            if len(names) >= MOST_BLOCKS:
                 raise ToolError(f"There are already {MOST_BLOCKS} blocks, the maximum.", hint="Archive one first.")
             text = _check_length(name, content)
             connection.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", (_scope(user, agent), name, text, time.time()))
@@ -85,17 +86,17 @@ class Blocks:
             user: The user.
             agent: The agent.
             name: The block.
-            content: Appended after a blank line, or the replacement of `old`.
-            old: What is replaced, which has to be in it exactly once; `""`: all of it. `None` appends.
+            content: The new text: replaces `old`, or is appended after a blank line.
+            old: The text to replace, which has to be in the block exactly once; `""`: the whole block; `None`: append.
 
         Raises:
             ToolError: There is no such block, or `old` isn't in it once, or there is too much text.
         """
         with self.database.work(write=True) as connection:
-            before = self._text(connection, user, agent, name)
+            before = self._read_text(connection, user, agent, name)
             text = _check_length(name, change_text(before, name, content, old))
-            where = (text, time.time(), _scope(user, agent), name)
-            connection.execute("UPDATE blocks SET text = ?, time = ? WHERE scope = ? AND name = ?", where)
+            values = (text, time.time(), _scope(user, agent), name)
+            connection.execute("UPDATE blocks SET text = ?, time = ? WHERE scope = ? AND name = ?", values)
             return text
 
     def archive(self, user: str | None, agent: str | None, session: str | None, name: str, label: str | None) -> str:
@@ -107,31 +108,29 @@ class Blocks:
         if name in self.core:
             raise ToolError(f"Block {name!r} can't be archived.", hint="Replace its text instead.")
         with self.database.work(write=True) as connection:
-            text = self._text(connection, user, agent, name)
+            text = self._read_text(connection, user, agent, name)
             now = time.time()
-            label = plain(label or f"{name}_archived_{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}")[:200]
-            facts = json.dumps({"block": name, "label": label})
-            row = (user, session, agent, now, f"{label}: {text}", facts)
-            connection.execute(
-                "INSERT INTO entries (user, session, author, time, text, metadata) VALUES (?, ?, ?, ?, ?, ?)", row
-            )
+            label = _storable(label or f"{name}_archived_{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}")[:200]
+            metadata = json.dumps({"block": name, "label": label})  # `_search` recognises archived blocks by `block`
+            row = (user, session, agent, now, f"{label}: {text}", metadata)
+            connection.execute(_ADD_ENTRY, row)
             connection.execute("DELETE FROM blocks WHERE scope = ? AND name = ?", (_scope(user, agent), name))
             return label
 
-    def _text(self, connection: Any, user: str | None, agent: str | None, name: str) -> str:
+    def _read_text(self, connection: Any, user: str | None, agent: str | None, name: str) -> str:
         scope = _scope(user, agent)
         query = "SELECT text FROM blocks WHERE scope = ? AND name = ?"
-        row = connection.execute(query, (scope, plain(name))).fetchone()
+        row = connection.execute(query, (scope, _storable(name))).fetchone()
         if row is not None:
             return row[0]
         rows = connection.execute("SELECT name FROM blocks WHERE scope = ? ORDER BY name", (scope,))
-        there = ", ".join(repr(row[0]) for row in rows)
-        known = f"Existing blocks: {there}." if there else "There are no blocks."
-        raise ToolError(f"There is no block {name[:80]!a}. {known}", hint="Create it first.")
+        names = ", ".join(repr(row[0]) for row in rows)
+        existing = f"Existing blocks: {names}." if names else "There are no blocks."
+        raise ToolError(f"There is no block {name[:80]!a}. {existing}", hint="Create it first.")
 
 
 def change_text(before: str, name: str, content: str, old: str | None) -> str:
-    """The text of a block with something appended (`old` is `None`) or replaced.
+    """The text of a block after a change, as `Blocks.change` describes it.
 
     Raises:
         ToolError: `old` isn't in it exactly once.
@@ -151,10 +150,11 @@ def _check_length(name: str, text: str) -> str:
     if len(text) > MOST_CHARACTERS:
         what = f"would have {len(text):,} characters; the maximum is {MOST_CHARACTERS:,}"
         raise ToolError(f"Block {name!r} {what}.", hint="Shorten the text, or archive blocks that you don't need.")
-    return plain(text)
+    return _storable(text)
 
 
 def _scope(user: str | None, agent: str | None) -> str:
+    """Whose a block is, as the column `scope` has it."""
     return json.dumps([user, agent])
 
 
@@ -205,18 +205,16 @@ class SqliteMemory(Memory):
         metadata: Mapping[str, Any] | None = None,
     ) -> MemoryEntry:
         """Stores the first 20,000 characters of a text."""
-        entry = MemoryEntry(plain(text[:MOST_CHARACTERS]), user, session, author, time.time(), dict(metadata or {}))
+        entry = MemoryEntry(_storable(text[:MOST_CHARACTERS]), user, session, author, time.time(), dict(metadata or {}))
         await run_in_thread(self._add, entry)
         return entry
 
     def _add(self, entry: MemoryEntry) -> None:
         row = (entry.user, entry.session, entry.author, entry.time, entry.text, json.dumps(entry.metadata))
         with self.database.work(write=True) as connection:
-            connection.execute(
-                "INSERT INTO entries (user, session, author, time, text, metadata) VALUES (?, ?, ?, ?, ?, ?)", row
-            )
+            connection.execute(_ADD_ENTRY, row)
 
-    def _search(  # noqa: PLR0913, PLR0917  (as of search)
+    def _search(  # noqa: PLR0913, PLR0917  (the parameters of `search`)
         self,
         query: str,
         user: str | None,
@@ -225,28 +223,28 @@ class SqliteMemory(Memory):
         agent: str | None,
         stop: threading.Event,
     ) -> tuple[MemoryEntry, ...]:
-        words = list(dict.fromkeys(re.findall(r"\w+", plain(query[:MOST_CHARACTERS]).casefold())))[:_MOST_WORDS]
+        words = list(dict.fromkeys(re.findall(r"\w+", _storable(query[:MOST_CHARACTERS]).casefold())))[:_MOST_WORDS]
         if not words or limit < 1 or not self.database.exists:
             return ()
-        match = " OR ".join(f'"{word}"' for word in words)
+        match = " OR ".join(f'"{word}"' for word in words)  # quoted: OR, AND, NOT and NEAR would be operators
         conditions, values = "words MATCH ? AND user IS ?", [match, user]
         if session is not None:
             conditions, values = f"{conditions} AND session = ?", [*values, session]
         if agent is not None:
-            own = "(author IS ? OR json_extract(metadata, '$.block') IS NULL)"
-            conditions, values = f"{conditions} AND {own}", [*values, agent]
+            visible = "(author IS ? OR json_extract(metadata, '$.block') IS NULL)"
+            conditions, values = f"{conditions} AND {visible}", [*values, agent]
         select = "SELECT e.text, user, session, author, time, metadata FROM words JOIN entries e ON e.id = words.rowid"
         with self.database.work(stop=stop) as connection:
             rows = connection.execute(f"{select} WHERE {conditions} ORDER BY rank, e.id DESC LIMIT ?", (*values, limit))
             return tuple(MemoryEntry(*row[:5], metadata=json.loads(row[5])) for row in rows)
 
 
-# Whole texts of results -----------------------------------------------------------------------------------------------
+# Full texts of results ------------------------------------------------------------------------------------------------
 
 
 @frozen
 class SqliteTexts(ResultTexts):
-    """pegboard's `ResultTexts`: whole texts of truncated results, compressed.
+    """pegboard's `ResultTexts`: full texts of truncated results, compressed.
 
     Attributes:
         database: Where they are stored.
@@ -262,9 +260,9 @@ class SqliteTexts(ResultTexts):
         if len(data) > self.most_bytes:
             raise ToolError(f"The text is too long to store: over {self.most_bytes:,} bytes.")
         with self.database.work(write=True) as connection:
-            total = "SELECT coalesce(sum(length(data)), 0) FROM texts"
-            while connection.execute(total).fetchone()[0] + len(data) > self.most_bytes:
-                connection.execute(_OLDEST)
+            stored = "SELECT coalesce(sum(length(data)), 0) FROM texts"
+            while connection.execute(stored).fetchone()[0] + len(data) > self.most_bytes:
+                connection.execute(_DELETE_OLDEST)
             connection.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", (key, session, time.time(), data))
 
     def load(self, key: str, *, session: str | None) -> str | None:
@@ -273,5 +271,5 @@ class SqliteTexts(ResultTexts):
             return None
         with self.database.work() as connection:
             query = "SELECT data FROM texts WHERE key = ? AND session IS ?"
-            row = connection.execute(query, (plain(key), session)).fetchone()
+            row = connection.execute(query, (_storable(key), session)).fetchone()
             return None if row is None else zlib.decompress(row[0]).decode(errors="surrogatepass")

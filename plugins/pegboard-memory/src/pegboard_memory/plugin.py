@@ -52,7 +52,7 @@ class Plugin:
 
     @hookimpl
     def pegboard_register_services(self, register: Callable[[Any, Any], None]) -> None:
-        """Registers the stores of memory, artifacts, whole texts of results and messages."""
+        """Registers the stores of memory, artifacts, full texts of results and messages."""
         register(Memory, self.tools.memory)
         register(Artifacts, self.tools.artifacts)
         register(ResultTexts, self.tools.texts)

@@ -86,7 +86,7 @@ class LocalRouter(MessageRouter):
             raise ValueError(f"messages are for one of {', '.join(TARGET_TYPES)}, not for {target_type!r:.80}")
         target = f"{target_type}:{target_id}"
 
-        def receiver(message: Message) -> Any:
+        def receiver(message: Message) -> Any:  # its own object, as a function may be subscribed twice
             return function(message)
 
         def end() -> None:
@@ -98,15 +98,15 @@ class LocalRouter(MessageRouter):
         return end
 
     async def send(self, message: Message) -> str:
-        """Calls every function subscribed to the target, in their order.
+        """Calls every function subscribed to the target, in the order of subscription.
 
         Raises:
             ToolError: There is none.
         """
         receivers = self._receivers.get(message.target, ())
         if not receivers:
-            there = ", ".join(sorted(target for target, each in self._receivers.items() if each))
-            raise ToolError(f"{message.target} can't be reached. Reachable: {there or 'none'}.")
+            reachable = ", ".join(sorted(target for target, each in self._receivers.items() if each))
+            raise ToolError(f"{message.target} can't be reached. Reachable: {reachable or 'none'}.")
         for each in receivers:
             answer = each(message)
             if inspect.isawaitable(answer):
@@ -114,12 +114,12 @@ class LocalRouter(MessageRouter):
         return "delivered"
 
 
-_LEASE: Final = 60.0
+_LEASE: Final = 60.0  # seconds
 
 
 @frozen
 class OutboxRouter(MessageRouter):
-    """Queue of messages in a database, for a program that delivers them, in their order.
+    """Queue of messages in a database; another program takes them, the oldest first, and delivers them.
 
     Attributes:
         database: Where they are stored.
@@ -129,15 +129,15 @@ class OutboxRouter(MessageRouter):
 
     async def send(self, message: Message) -> str:
         """Stores a message durably before it returns."""
-        await run_in_thread(self._put, message)
+        await run_in_thread(self._store, message)
         return "queued for delivery"
 
     def take(self, limit: int = 100, *, seconds: float = _LEASE) -> tuple[Message, ...]:
-        """Leases messages to deliver, the oldest first: for so many seconds, no other program gets them.
+        """Leases messages for delivery, the oldest first: no other program gets them for that many seconds.
 
-        Those that aren't marked as `sent` then are leased again: each message is delivered at least once.
+        After that, messages not passed to `sent` are leased again: each message is delivered at least once.
         """
-        now = time.time()
+        now = time.time()  # the column `taken` has the end of the lease
         with self.database.work(write=True) as connection:
             query = "SELECT id, message FROM outbox WHERE taken IS NULL OR taken < ? ORDER BY id LIMIT ?"
             rows = connection.execute(query, (now, limit)).fetchall()
@@ -147,12 +147,12 @@ class OutboxRouter(MessageRouter):
             return tuple(Message(**json.loads(row[1])) for row in rows)
 
     def sent(self, messages: Iterable[Message]) -> None:
-        """Deletes delivered messages."""
+        """Deletes messages once they are delivered."""
         with self.database.work(write=True) as connection:
             ids = [(message.id,) for message in messages]
             connection.executemany("DELETE FROM outbox WHERE json_extract(message, '$.id') = ?", ids)
 
-    def _put(self, message: Message) -> None:
+    def _store(self, message: Message) -> None:
         text = encodable_text(json.dumps(attrs.asdict(message)))
         with self.database.work(write=True) as connection:
             connection.execute("INSERT INTO outbox (message) VALUES (?)", (text,))

@@ -14,6 +14,7 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from attrs import field, frozen
 
 from pegboard import (
+    Artifacts,
     Concurrency,
     Memory,
     MemoryEntry,
@@ -36,14 +37,14 @@ from pegboard_memory.database import Database
 from pegboard_memory.memory import MOST_CHARACTERS, Blocks, SqliteMemory, SqliteTexts, change_text
 from pegboard_memory.router import Message, MessageRouter, OutboxRouter, TargetType
 
-Operation = Literal["create", "append", "replace", "archive"]
-Name = Annotated[str, MinLen(1), MaxLen(255)]
-Content_ = Annotated[str, MaxLen(MOST_CHARACTERS)]
-MOST_LOADED: Final = 20
-MOST_ARTIFACT: Final = 1 << 20
-_MOST_ENTRY: Final = 2_000  # characters of one entry in an answer
+BlockOperation = Literal["create", "append", "replace", "archive"]
+Name = Annotated[str, MinLen(1), MaxLen(255)]  # of a block or a file
+BlockText = Annotated[str, MaxLen(MOST_CHARACTERS)]
+_MOST_LOADED: Final = 20  # files in one call
+_MOST_SAVED: Final = 1 << 20  # characters of a file that the model writes
+_MOST_ENTRY: Final = 2_000  # characters of one entry that the model gets
 _MOST_NAMES: Final = 100  # artifacts that a request names
-_MOST_PRELOADED: Final = 30_000  # characters of blocks, and of entries
+_MOST_PRELOADED: Final = 30_000  # characters of all blocks in a request, and of all entries
 _INSTRUCTIONS: Final = (
     "You have a memory of earlier conversations. <MEMORY> contains your memory blocks: keep them up to date with "
     "update_memory. Search the rest with load_memory before you say that you don't know something."
@@ -99,8 +100,8 @@ class MemoryTools:
             after = content if operation == "create" else change_text(before, name, content, _old_of(operation, old))
         except ToolError as error:
             return Preview(f"This call would fail: {error.text}")
-        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="")
-        return Preview(f"{str(operation).capitalize()} block {name!r}", "\n".join(list(lines)[2:]))
+        lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm=""))[2:]  # without header
+        return Preview(f"{str(operation).capitalize()} block {name!r}", "\n".join(lines))
 
     @tool(
         title="Update the memory",
@@ -116,12 +117,12 @@ class MemoryTools:
     )
     def update_memory(
         self,
-        operation: Operation,
+        operation: BlockOperation,
         name: Name,
-        content: Content_ = "",
-        old_content: Content_ = "",
+        content: BlockText = "",
+        old_content: BlockText = "",
         *,
-        call: ToolContext | None = None,
+        context: ToolContext,
     ) -> ToolResult:
         """Edit one of the memory blocks in your instructions. Returns the length of the block.
 
@@ -135,20 +136,19 @@ class MemoryTools:
             content: The text to write. For "archive": an optional label for the archived block.
             old_content: Only for "replace": the exact text to replace. It must occur once in the block. Leave it empty
                 to replace the whole block.
-            call: The running call.
+            context: The running call.
         """
-        call = call or ToolContext()
-        if not content and operation != "archive" and not (operation == "replace" and old_content):
+        if not content and operation != "archive" and not (operation == "replace" and old_content):  # may delete text
             raise ToolError(f'operation "{operation}" requires content.')
         if operation == "archive":
-            label = self.blocks.archive(call.user, call.agent, call.session, name, content or None)
+            label = self.blocks.archive(context.user, context.agent, context.session, name, content or None)
             return ToolResult(f"Archived block {name!r} as {label!r}.", metadata={"block": name, "label": label})
         if operation == "create":
-            text = self.blocks.create(call.user, call.agent, name, content)
+            text = self.blocks.create(context.user, context.agent, name, content)
         else:
-            text = self.blocks.change(call.user, call.agent, name, content, _old_of(operation, old_content))
-        done = {"create": "Created", "append": "Appended to", "replace": "Replaced text in"}[operation]
-        return ToolResult(f"{done} block {name!r}: {len(text):,} characters.", metadata={"block": name, "text": text})
+            text = self.blocks.change(context.user, context.agent, name, content, _old_of(operation, old_content))
+        verb = {"create": "Created", "append": "Appended to", "replace": "Replaced text in"}[operation]
+        return ToolResult(f"{verb} block {name!r}: {len(text):,} characters.", metadata={"block": name, "text": text})
 
     @tool(title="Search the memory", read_only=True, idempotent=True, open_world=False, tags=("memory",))
     async def load_memory(
@@ -167,35 +167,36 @@ class MemoryTools:
             limit: Maximum number of results.
             context: The running call.
         """
-        memory = await context.use_or(Memory, lambda: self.memory)
-        more = {"agent": context.agent} if isinstance(memory, SqliteMemory) else {}
-        found = await memory.search(query, user=context.user, limit=limit, **more)
-        if not found:
+        entries = await self._search(context, query, limit)
+        if not entries:
             return ToolResult("No memories match. Try other words.", structured_content={"memories": []})
         memories = [
             {"text": each.text[:_MOST_ENTRY], "author": each.author, "time": _time(each), "session": each.session}
-            for each in found
+            for each in entries
         ]
-        return ToolResult("\n".join(map(_line, found)), structured_content={"memories": memories})
+        lines = (f"[{_time(each)}] {_entry_text(each)}" for each in entries)
+        return ToolResult("\n".join(lines), structured_content={"memories": memories})
 
     async def preload_memory(
         self, request: ModelRequest, context: ReadonlyContext, services: ToolContext
     ) -> ModelRequest | None:
-        """Adds the memory blocks, and entries that match the user's words."""
+        """Request processor: adds the memory blocks, and entries that match the user's last message."""
         blocks = await run_in_thread(self.blocks.all, context.user, context.agent)
         parts: list[str] = []
         if blocks:
-            texts = (f'<block name="{_safe(name)}">\n{_safe(text)}\n</block>' for name, text in blocks.items())
-            parts.append(f"<MEMORY>\n{_within(texts)}\n</MEMORY>")
+            texts = (f'<block name="{_escape(name)}">\n{_escape(text)}\n</block>' for name, text in blocks.items())
+            parts.append(f"<MEMORY>\n{_join_what_fits(texts)}\n</MEMORY>")
         words = next((text for each in reversed(request.messages) if each.role == "user" and (text := each.text)), "")
-        memory = await services.use_or(Memory, lambda: self.memory)
-        more = {"agent": context.agent} if isinstance(memory, SqliteMemory) else {}
-        if words and self.settings.entries:
-            found = await memory.search(words, user=context.user, limit=self.settings.entries, **more)
-            if found:
-                lines = (f"Time: {_time(each)}\n{_safe(_entry_text(each))}" for each in found)
-                parts.append(f"<PAST_CONVERSATIONS>\n{_within(lines)}\n</PAST_CONVERSATIONS>")
+        if words and self.settings.entries and (entries := await self._search(services, words, self.settings.entries)):
+            texts = (f"Time: {_time(each)}\n{_escape(_entry_text(each))}" for each in entries)
+            parts.append(f"<PAST_CONVERSATIONS>\n{_join_what_fits(texts)}\n</PAST_CONVERSATIONS>")
         return request.with_instructions(*parts) if parts else None
+
+    async def _search(self, context: ToolContext, query: str, limit: int) -> tuple[MemoryEntry, ...]:
+        memory = await context.use_or(Memory, lambda: self.memory)
+        # Only our own memory holds archived blocks, which other agents of the user must not get.
+        own = {"agent": context.agent} if isinstance(memory, SqliteMemory) else {}
+        return await memory.search(query, user=context.user, limit=limit, **own)
 
     def _artifact_preview(self, arguments: Mapping[str, Any]) -> Preview:
         """The preview for an approval: the text to store."""
@@ -214,7 +215,7 @@ class MemoryTools:
         preview=_artifact_preview,
     )
     async def save_artifact(
-        self, name: Name, content: Annotated[str, MaxLen(MOST_ARTIFACT)], *, context: ToolContext
+        self, name: Name, content: Annotated[str, MaxLen(_MOST_SAVED)], *, context: ToolContext
     ) -> ToolResult:
         """Save a text as a file. Returns the number of its version.
 
@@ -226,16 +227,16 @@ class MemoryTools:
             content: The complete text of the file.
             context: The running call.
         """
-        artifacts = await self._artifacts(context)
+        artifacts = await self._find_artifacts(context)
         version = await artifacts.save(name, TextContent(content), user=context.user, session=context.session)
         context.actions.saved(name, version)
         return ToolResult(f"Saved {name!r} as version {version}.", metadata={"name": name, "version": version})
 
     async def _announce_artifacts(self, request: ModelRequest, services: ToolContext) -> ModelRequest | None:
-        """Adds the names of the artifacts to the request."""
+        """Request processor of `load_artifacts`: adds the names of the artifacts that it can read."""
         if not self.settings.preload:
             return None
-        artifacts = await self._artifacts(services)
+        artifacts = await self._find_artifacts(services)
         names = await artifacts.list(user=services.user, session=services.session)
         if not names:
             return None
@@ -255,7 +256,7 @@ class MemoryTools:
     )
     async def load_artifacts(
         self,
-        artifact_names: Annotated[list[Name], MaxLen(MOST_LOADED)] = [],  # noqa: B006  only read
+        artifact_names: Annotated[list[Name], MaxLen(_MOST_LOADED)] = [],  # noqa: B006  only read
         version: Annotated[int, Ge(1)] | None = None,
         *,
         context: ToolContext,
@@ -269,7 +270,7 @@ class MemoryTools:
             version: Version to read, from 1. The default is the newest.
             context: The running call.
         """
-        artifacts = await self._artifacts(context)
+        artifacts = await self._find_artifacts(context)
         if not artifact_names:
             names = await artifacts.list(user=context.user, session=context.session)
             return ToolResult(
@@ -289,19 +290,18 @@ class MemoryTools:
             raise ToolError(" ".join(missing), hint=f"Call load_artifacts without names to list all files.{newest}")
         return ToolResult([*parts, *map(TextContent, missing)])
 
-    async def _artifacts(self, context: ToolContext) -> Any:
-        from pegboard import Artifacts
-
+    async def _find_artifacts(self, context: ToolContext) -> Artifacts:
         return await context.use_or(Artifacts, lambda: self.artifacts)
 
-    def _target(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Mapping[str, Any]:
-        """`"agent:planner"`, for permission rules."""
-        target = arguments.get("target_id") or (context.user if arguments["target_type"] == "user" else "") or ""
-        return {"target_id": f"{arguments['target_type']}:{target}"}
+    def _values_for_rules(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Mapping[str, Any]:
+        """The recipient as `"agent:planner"`, in place of its id alone."""
+        target_type = arguments["target_type"]
+        return {"target_id": f"{target_type}:{_recipient_id(target_type, arguments.get('target_id'), context.user)}"}
 
     def _message_preview(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Preview:
         """The preview for an approval: the recipient and the message."""
-        return Preview(f"Send a message to {self._target(arguments, context)['target_id']}", str(arguments["content"]))
+        recipient = self._values_for_rules(arguments, context)["target_id"]
+        return Preview(f"Send a message to {recipient}", str(arguments["content"]))
 
     @tool(
         title="Send a message",
@@ -312,7 +312,7 @@ class MemoryTools:
         tags=("messages",),
         permission="message",
         permission_arguments={"target_id": "text"},
-        permission_values=cast("Any", _target),
+        permission_values=cast("Any", _values_for_rules),  # a method, bound to the instance later
         concurrency=Concurrency("key", ("target_id",)),
         preview=_message_preview,
     )
@@ -336,20 +336,24 @@ class MemoryTools:
             metadata: Additional data as a JSON object.
             context: The running call.
         """
-        target = target_id or (context.user if target_type == "user" else None)
-        if not target:
+        if not (recipient_id := _recipient_id(target_type, target_id, context.user)):
             raise ToolError(f"target_id is required for target_type {target_type!r}.")
         if visible(target_id) != target_id or target_id.strip() != target_id:  # it would look like another's
             raise ToolError(f"target_id {target_id!a} must not contain hidden characters, line breaks or outer spaces.")
-        facts = dict(metadata), context.user, context.agent, context.session
-        message = Message(target_type, target, content, *facts)
+        sender = (context.user, context.agent, context.session)
+        message = Message(target_type, recipient_id, content, dict(metadata), *sender)
         router = await context.use_or(MessageRouter, lambda: self.outbox)
         state = await router.send(message)
         return ToolResult(f"Message {message.id} to {message.target}: {state}.", metadata={"message": message.id})
 
 
-def _old_of(operation: Operation, old: str) -> str | None:
-    return None if operation == "append" else old
+def _old_of(operation: BlockOperation, old: str) -> str | None:
+    return None if operation == "append" else old  # as `Blocks.change` takes it
+
+
+def _recipient_id(target_type: str, target_id: str | None, user: str | None) -> str:
+    """The id of a message's recipient, by default the current user; empty if there is none."""
+    return target_id or (user if target_type == "user" else None) or ""
 
 
 def _time(entry: MemoryEntry) -> str:
@@ -361,23 +365,19 @@ def _entry_text(entry: MemoryEntry) -> str:
     return f"{entry.author or 'unknown'}: {entry.text[:_MOST_ENTRY]}{cut}"
 
 
-def _line(entry: MemoryEntry) -> str:
-    return f"[{_time(entry)}] {_entry_text(entry)}"
-
-
-def _safe(text: str) -> str:
-    """A text escaped for use between XML tags."""
+def _escape(text: str) -> str:
+    """The text for use between XML tags or in an attribute."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
 
 
-def _within(texts: Iterable[str]) -> str:
-    """As many of the texts as fit into a request."""
-    taken: list[str] = []
+def _join_what_fits(texts: Iterable[str]) -> str:
+    """The first of the texts, as many as fit into a request."""
+    fitting: list[str] = []
     left = _MOST_PRELOADED
     for text in texts:
         left -= len(text)
         if left < 0:
-            taken.append("[The rest is omitted. Find it with load_memory, or archive blocks that you don't need.]")
+            fitting.append("[The rest is omitted. Find it with load_memory, or archive blocks that you don't need.]")
             break
-        taken.append(text)
-    return "\n".join(taken)
+        fitting.append(text)
+    return "\n".join(fitting)
