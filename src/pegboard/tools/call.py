@@ -102,10 +102,10 @@ class ToolCall(JsonRecord):
         `providerMetadata`. Characters that UTF-8 can't encode are escaped in arguments, so that invalid JSON stays
         invalid; elsewhere they become U+FFFD.
         """
-        return {"id": unicode_text(self.id), **super().to_json(), "arguments": _copy_arguments(self.arguments)}
+        return {"id": unicode_text(self.id), **super().to_json(), "arguments": _arguments_for_json(self.arguments)}
 
 
-def _copy_arguments(arguments: str | bytes | Mapping[str, Any]) -> Any:
+def _arguments_for_json(arguments: str | bytes | Mapping[str, Any]) -> Any:
     if isinstance(arguments, bytes):
         return arguments.decode(errors="backslashreplace")
     if isinstance(arguments, str):
@@ -113,8 +113,8 @@ def _copy_arguments(arguments: str | bytes | Mapping[str, Any]) -> Any:
     return dict(arguments)
 
 
-INVALID: Final = "INVALID_JSON"  # the key of arguments that weren't a JSON object
-MOST_INVALID: Final = 2_000  # characters of invalid arguments that are sent: enough for the model to see the fault
+_INVALID: Final = "INVALID_JSON"  # the key of arguments that weren't a JSON object
+_MOST_INVALID: Final = 2_000  # characters of invalid arguments that are sent: enough for the model to see the fault
 
 
 def arguments_object(call: ToolCall) -> JsonObject:
@@ -125,18 +125,18 @@ def arguments_object(call: ToolCall) -> JsonObject:
     given = call.arguments
     if isinstance(given, Mapping):
         with suppress(Exception):  # a host's mapping may raise anything
-            taken = dict(given)
-            if not json_problems(taken):
-                return taken
-        return {INVALID: "arguments that aren't JSON"}
+            copy = dict(given)
+            if not json_problems(copy):
+                return copy
+        return {_INVALID: "arguments that aren't JSON"}
     text = given.decode(errors="backslashreplace") if isinstance(given, bytes) else encodable_text(given)
     parsed = parsed_object(text)
     if parsed is None and text.lstrip().startswith('"'):  # encoded twice: with `coerce`, the call ran with the object
         with suppress(ValueError):
             inner: Any = strict_json(text.encode())
             parsed = parsed_object(inner) if inner.lstrip().startswith("{") else None
-    cut = text if len(text) <= MOST_INVALID else f"{text[:MOST_INVALID]} … ({len(text):,} characters)"
-    return {INVALID: cut} if parsed is None else parsed
+    cut = text if len(text) <= _MOST_INVALID else f"{text[:_MOST_INVALID]} … ({len(text):,} characters)"
+    return {_INVALID: cut} if parsed is None else parsed
 
 
 def parsed_object(text: str) -> JsonObject | None:
@@ -164,6 +164,10 @@ class _Removed(enum.Enum):
 
 REMOVED: Final = _Removed.REMOVED
 """Marks a removed key in a state delta."""
+
+TEMPORARY: Final = "temp:"  # prefix of the keys that last for the turn only, and are never part of the delta
+_ABSENT: Final = object()
+_CONTAINERS: Final = (dict, list, tuple, set)
 
 
 @frozen
@@ -273,7 +277,7 @@ def merge_actions(actions: Iterable[Actions], base: Mapping[str, Any] | None = N
 
 
 def _merge(base: Any, one: Any, other: Any, path: str, conflicts: set[str]) -> Any:
-    """The merged value of two calls' changes; `REMOVED` is a missing value, `_ABSENT` an unknown base."""
+    """The merged value of two calls' changes, `other` the later; `REMOVED`: no value, `_ABSENT`: an unknown base."""
     if _is_same(one, base) or _is_same(other, base):
         return other if _is_same(one, base) else one
     if not (isinstance(one, dict) and isinstance(other, dict)):
@@ -288,10 +292,6 @@ def _merge(base: Any, one: Any, other: Any, path: str, conflicts: set[str]) -> A
         for key in {**ones, **others}
     }
     return {key: value for key, value in both.items() if value is not REMOVED}
-
-
-TEMPORARY: Final = "temp:"  # prefix of the keys that last for the turn only, and are never part of the delta
-_ABSENT: Final = object()
 
 
 class State(MutableMapping[str, Any]):
@@ -311,7 +311,7 @@ class State(MutableMapping[str, Any]):
 
     def __init__(self, base: Mapping[str, Any]) -> None:
         self._base = base
-        self._original: dict[str, Any] = {}  # as read: the host may change its own
+        self._original: dict[str, Any] = {}  # copies to compare with: the host may change its own values
         self._read: dict[str, Any] = {}
         self._written: dict[str, Any] = {}
 
@@ -384,9 +384,6 @@ class State(MutableMapping[str, Any]):
         }
 
 
-_CONTAINERS: Final = (dict, list, tuple, set)
-
-
 def _copy(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in cast("dict[Any, Any]", value).items()}
@@ -454,7 +451,7 @@ class PendingActions:
     Attributes that aren't listed are those of `Actions`.
     """
 
-    state: State = field(converter=State)  # the session's state with the call's changes. Given as the session's own.
+    state: State = field(converter=State)  # made from the session's state; has the call's changes
     artifact_delta: dict[str, int] = field(factory=dict[str, int])
     transfer_to: str | None = field(default=None, validator=_TEXT)
     escalate: bool = field(default=False, validator=instance_of(bool))
@@ -470,13 +467,13 @@ class PendingActions:
     @property
     def actions(self) -> Actions:
         """The actions so far, as a snapshot."""
-        asked = (dict(self.artifact_delta), self.transfer_to, self.escalate, self.skip_summarization)
-        return Actions(self.state.delta, *asked, temporary=self.state.temporary)
+        others = (dict(self.artifact_delta), self.transfer_to, self.escalate, self.skip_summarization)
+        return Actions(self.state.delta, *others, temporary=self.state.temporary)
 
     def add(self, actions: Actions, state: State | None = None) -> None:
         """Adds the actions of a nested call, or of this call in another process.
 
-        `state` is that call's state: its changes are merged with those made to the same dicts since it read them.
+        `state` is that call's state: its changes of a dict are merged with those made here since that call read it.
         """
         read = {} if state is None else state._original  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         for key, changed in {**actions.state_delta, **actions.temporary}.items():
@@ -503,7 +500,7 @@ class PendingActions:
         self.facts.update(facts)
 
 
-MOST_EARLIER: Final = 32  # answers that one call can collect over several turns
+_MOST_EARLIER: Final = 32  # answers that one call can collect over several turns
 
 
 @frozen
@@ -541,7 +538,7 @@ class Confirmation(JsonRecord):
 
     def after(self, earlier: Sequence[Confirmation]) -> Confirmation:
         """The same with earlier answers, of which the latest 32 are used."""
-        return attrs.evolve(self, earlier=tuple(earlier)[:MOST_EARLIER])
+        return attrs.evolve(self, earlier=tuple(earlier)[:_MOST_EARLIER])
 
     def history(self) -> tuple[Confirmation, ...]:
         """This answer and those before it, each by itself, the latest first."""

@@ -36,7 +36,7 @@ ErrorKind: TypeAlias = Literal[  # why a call failed
 ]
 
 
-def _optional(name: str) -> Callable[[str | None], str | None]:
+def _text_or_none(name: str) -> Callable[[str | None], str | None]:
     return lambda text: None if text is None else encodable_text(text, name)
 
 
@@ -93,7 +93,7 @@ class FileContent(JsonRecord):
     type: ClassVar = "resource"
     uri: str = field(converter=lambda text: encodable_text(text, "uri"))
     data: bytes | str = field(validator=_is_text_or_bytes)
-    mime_type: str | None = field(default=None, converter=_optional("mime_type"))
+    mime_type: str | None = field(default=None, converter=_text_or_none("mime_type"))
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "resource", "resource": {"uri", "text" or "blob", "mimeType"?}}`."""
@@ -114,7 +114,7 @@ class LinkContent(JsonRecord):
     type: ClassVar = "resource_link"
     uri: str = field(converter=lambda text: encodable_text(text, "uri"))
     name: str = field(converter=lambda text: encodable_text(text, "name"))
-    mime_type: str | None = field(default=None, converter=_optional("mime_type"))
+    mime_type: str | None = field(default=None, converter=_text_or_none("mime_type"))
 
 
 Content: TypeAlias = TextContent | ImageContent | AudioContent | FileContent | LinkContent  # a part of a result
@@ -164,28 +164,28 @@ _SIGNATURES: Final = {
 _SURE: Final = frozenset(
     {"application/pdf", "audio/flac", "audio/ogg", "audio/wav", "image/gif", "image/jpeg", "image/png", "image/webp"}
 )
-"""Those whose files all begin so. Of the others, only some do."""
+"""The media types whose files all begin with their signature; of the others, only some do."""
 
-_ALSO: Final = {
+_CONTAINERS: Final = {
     "application/zip": ("application/",),
     "audio/ogg": ("audio/", "video/"),
     "video/mp4": ("audio/", "image/", "video/"),
     "video/webm": ("audio/", "video/"),
 }
-"""The beginnings of other media types with the same signature: containers."""
+"""Container formats, and how the media types begin whose files have the same signature."""
 
-_HEAD: Final = 1_000
+_HEAD: Final = 1_000  # bytes in which a signature is looked for
 _TEXTUAL: Final = (  # patterns are compiled at their first use, as few programs look at media
     r"text/.*|message/.*|.*\+(json|xml|yaml)|application/(x-)?(csv|graphql|javascript|json5?|jsonl|json-seq|ndjson|"
     r"python(-code)?|rtf|sh|sql|tex|toml|typescript|www-form-urlencoded|xml(-dtd)?|yaml)"
 )
 _CHARSET: Final = r"(?i);\s*charset\s*=\s*[\"']?(?!idna|punycode)([a-z\d][\w.:-]*)"
-"""Without Python's encodings of host names, which take quadratic time."""
+"""The charset, but not Python's encodings of host names, which take quadratic time."""
 
-_MARKS: Final = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_BYTE_ORDER_MARKS: Final = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _CONTROLS: Final = r"[\0-\x08\x0e-\x1a\x1c-\x1f]"
 _FIRST_OF_TEXT: Final = rb"(?!\s*%PDF-)[\t-\r\x1b -~]*"
-_FIRST: Final = 64  # bytes of which some aren't printable ASCII in any medium but a PDF
+_FIRST: Final = 64  # bytes: in all media but PDF, some of the first aren't printable ASCII
 
 
 def plain_type(mime_type: str) -> str:
@@ -205,12 +205,12 @@ def media_type(data: bytes, declared: str | None = None) -> str:
         `BINARY` if neither says anything, or if the bytes can't be of the declared type.
     """
     kind, head = plain_type(declared or ""), bytes(data[:_HEAD])
-    found = next((each for each, start in _SIGNATURES.items() if re.match(start, head, re.DOTALL)), None)
-    if found is None:
+    shown = next((each for each, start in _SIGNATURES.items() if re.match(start, head, re.DOTALL)), None)
+    if shown is None:
         return BINARY if kind in _SURE else kind or BINARY
-    if is_text_type(kind) and (is_text_type(found) or re.fullmatch(_FIRST_OF_TEXT, head[:_FIRST])):
+    if is_text_type(kind) and (is_text_type(shown) or re.fullmatch(_FIRST_OF_TEXT, head[:_FIRST])):
         return kind  # a text that begins with "ID3" or "GIF8"
-    return kind if kind not in _SIGNATURES and kind.startswith(_ALSO.get(found, ())) else found
+    return kind if kind not in _SIGNATURES and kind.startswith(_CONTAINERS.get(shown, ())) else shown
 
 
 def is_text_type(kind: str) -> bool:
@@ -231,14 +231,14 @@ def text_of_file(file: FileContent) -> str | None:
     if kind != BINARY and not is_text_type(kind):
         return None
     charset = re.search(_CHARSET, declared)
-    mark = next((mark for mark in _MARKS if data.startswith(mark)), None)
-    name = _MARKS[mark] if mark else charset[1] if charset else "utf-8"
+    mark = next((mark for mark in _BYTE_ORDER_MARKS if data.startswith(mark)), None)
+    name = _BYTE_ORDER_MARKS[mark] if mark else charset[1] if charset else "utf-8"
     text = _decode(data, name, is_surely_text=kind != BINARY)
     return None if "\0" in text or (kind == BINARY and re.search(_CONTROLS, text)) else encodable_text(text)
 
 
 def _decode(data: bytes, name: str, *, is_surely_text: bool) -> str:
-    """A text in a charset, or in UTF-8 if it isn't; else what is readable of it, or a NUL where it may be no text."""
+    """The text in a charset, or in UTF-8 if it isn't; else what is readable of it, or if it may be no text, a NUL."""
     for charset, errors in ((name, "strict"), ("utf-8", "strict"), (name, "replace"), ("utf-8", "replace")):
         try:
             return data.decode(charset, errors)
@@ -249,15 +249,15 @@ def _decode(data: bytes, name: str, *, is_surely_text: bool) -> str:
 
 
 def _as_content(value: Any) -> tuple[Content, ...]:
-    given = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,))
-    items = tuple(TextContent(item) if isinstance(item, str) else item for item in given)
+    parts = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,))
+    items = tuple(TextContent(part) if isinstance(part, str) else part for part in parts)
     for item in items:
         if not isinstance(item, CONTENT_TYPES):
             raise TypeError(f"content must be text or one of pegboard's content types, not {type(item).__name__}")
     return items
 
 
-_MOST_LEVELS, _MOST_ITEMS = 8, 1_000  # of a container in which what has no JSON form is looked for
+_MOST_LEVELS, _MOST_ITEMS = 8, 1_000  # of containers that become JSON item by item; others become text as a whole
 
 
 def json_or_text(value: Any) -> Any:
@@ -282,12 +282,12 @@ def _json_or_text(value: Any, levels: int) -> Any:
 def _text_of(value: object) -> str:
     try:
         return value if type(value) is str else repr(value)[:1_000]
-    except Exception:  # noqa: BLE001  (likewise)
+    except Exception:  # noqa: BLE001  (a class of the tool may raise anything)
         return f"<{type(value).__name__}>"
 
 
 class SayableRecord(JsonRecord):
-    """Base of the records with data from tools."""
+    """Base of the records with data from tools: text stands for what has no JSON form, so that writing never fails."""
 
     __slots__ = ()
 
@@ -317,10 +317,10 @@ class ToolResult(SayableRecord):
     structured_content: Any = None
     is_error: bool = field(default=False, validator=instance_of(bool), metadata=ALWAYS)
     kind: ErrorKind | None = field(default=None, validator=one_of(None, *get_args(ErrorKind)))
-    display: str | None = field(default=None, converter=_optional("display"))
-    title: str | None = field(default=None, converter=_optional("title"))
+    display: str | None = field(default=None, converter=_text_or_none("display"))
+    title: str | None = field(default=None, converter=_text_or_none("title"))
     metadata: Mapping[str, Any] = field(factory=cast("type[dict[str, Any]]", dict), validator=instance_of(Mapping))
-    detail: str | None = field(default=None, converter=_optional("detail"))
+    detail: str | None = field(default=None, converter=_text_or_none("detail"))
     attachments: tuple[Content, ...] = field(default=(), converter=_as_content)
     details: Any = None
     pending: Any = field(default=None, eq=False, repr=False, metadata=json_key(""))

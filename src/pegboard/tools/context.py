@@ -1,4 +1,4 @@
-"""`ReadonlyContext` while resolving, `ToolContext` while running."""
+"""`ReadonlyContext`, for which tools are resolved; `ToolContext`, of a running call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _NO_SERVICES: Final[Mapping[Any, Any]] = {}
-_making: Final = threading.Lock()  # held while a context creates an attribute lazily: a tool may use several threads
+_creating: Final = threading.Lock()  # held while a context creates an attribute lazily: a tool may use several threads
 
 
 @frozen(kw_only=True)
@@ -106,7 +106,7 @@ class DisplayUpdate(SayableRecord):
 class CallInternals:
     """Internal state of the host in the context of a running call."""
 
-    frame: Any = None  # the host's own state of the call
+    frame: Any = None  # the host's own state of the call, a `CallState`
     pending_actions: PendingActions | None = None  # the requested actions; `None` until the first
     container: ServiceContainer | None = None  # the services that are open for the call; `None` until the first
     portal: LoopPortal | None = None  # the portal to the call's event loop, if the tool runs in a thread
@@ -118,7 +118,7 @@ class CallInternals:
 
 
 def _of_request(name: str) -> Any:
-    """A property that reads this attribute of the request; annotated as `ClassVar`, it isn't an attrs field."""
+    """A property that reads this attribute of the request. Annotate it as `ClassVar`, or attrs takes it for a field."""
     return property(attrgetter(f"request.{name}"), doc="")
 
 
@@ -140,7 +140,8 @@ class ToolContext:
             loop; must not raise.
         offered: The tools of the request that the call answers, each a `Tool`.
         host: Runs the call: has `ask`, `allows`, `request_confirmation`, `suspend`, `inherited`, `call`, `background`,
-            with all arguments of the methods below, after the context. `None` in a context made by hand.
+            with all arguments of the methods below, after the context; may have `allowed_names` and `unlocked`. `None`
+            in a context made by hand.
         cancelled: Whether the call was cancelled or has timed out, while its thread may still run.
         deadline: The end of the call's time limit, in seconds of `time.monotonic()`, or `None`.
         confirmation: A person's answer before the call was run again, or `None`; in a test, the answer to give.
@@ -195,7 +196,7 @@ class ToolContext:
         """The actions for the host: changes of state, `transfer_to`, `escalate`, `skip_summarization`."""
         internals = self.internals
         if internals.pending_actions is None:
-            with _making:
+            with _creating:
                 internals.pending_actions = internals.pending_actions or PendingActions(self.request.state)
         return internals.pending_actions
 
@@ -274,8 +275,8 @@ class ToolContext:
             folder: The folder's path.
             names: The names of files and folders in it.
         """
-        if ask_at_once := getattr(self.host, "allowed_names", None):
-            return ask_at_once(self, permission, folder, names)
+        if check_at_once := getattr(self.host, "allowed_names", None):
+            return check_at_once(self, permission, folder, names)
         return tuple(name for name in names if self.allows(permission, f"{folder}/{name}"))
 
     async def request_confirmation(self, hint: str, payload: Any = None) -> Confirmation:
@@ -379,7 +380,7 @@ class ToolContext:
     @property
     def has_started(self) -> bool:
         """Whether the call's tool has begun to run; of a context made by hand it is true."""
-        return getattr(self.internals.frame, "started_at", 0) is not None
+        return getattr(self.internals.frame, "started_at", 0) is not None  # without a frame, 0
 
     @property
     def remaining(self) -> float | None:
@@ -416,7 +417,7 @@ class ToolContext:
         from pegboard.tools.services import Services
 
         if not isinstance(self.services, Services):
-            with _making:
+            with _creating:
                 if not isinstance(self.services, Services):
                     self.services = Services(self.services)
         return self.services

@@ -17,7 +17,7 @@ Keep: TypeAlias = Literal["head", "tail", "middle"]
 TokenCounter: TypeAlias = Callable[[str], int]  # the tokens of a text: at most one per byte
 BYTES_A_TOKEN: Final = 4  # the estimate without a counter: English text and code have three to five
 AT_LEAST_ONE: Final = at_least(1, or_none=True)
-_not_negative: Final = at_least(0, or_none=True)
+_NOT_NEGATIVE: Final = at_least(0, or_none=True)
 
 
 @frozen
@@ -46,7 +46,8 @@ class ResultLimits:
     small: int = field(init=False, repr=False, eq=False, default=0)
 
     def __attrs_post_init__(self) -> None:
-        most = (self.lines, self.bytes and self.bytes // 4, self.tokens and self.tokens // 4)  # bytes a character
+        # A character is at most one line and four bytes, each of which is at most one token.
+        most = (self.lines, self.bytes and self.bytes // 4, self.tokens and self.tokens // 4)
         object.__setattr__(self, "small", min((each for each in most if each is not None), default=sys.maxsize))
 
 
@@ -80,21 +81,21 @@ class Limits:
         ValueError: A negative time or size, or a count below 1.
     """
 
-    timeout: float | None = field(default=120.0, validator=_not_negative)
+    timeout: float | None = field(default=120.0, validator=_NOT_NEGATIVE)
     expose_errors: bool = False
-    argument_bytes: int = field(default=1_000_000, validator=_not_negative)
-    argument_nodes: int = field(default=100_000, validator=_not_negative)
+    argument_bytes: int = field(default=1_000_000, validator=_NOT_NEGATIVE)
+    argument_nodes: int = field(default=100_000, validator=_NOT_NEGATIVE)
     coerce: bool = False
     repair: bool = True
     results: ResultLimits = DEFAULT_RESULT_LIMITS
-    callback_timeout: float = field(default=30.0, validator=_not_negative)
-    approval_timeout: float = field(default=300.0, validator=_not_negative)
+    callback_timeout: float = field(default=30.0, validator=_NOT_NEGATIVE)
+    approval_timeout: float = field(default=300.0, validator=_NOT_NEGATIVE)
     rejection_ends_turn: bool = True
     max_concurrency: int | None = field(default=None, validator=AT_LEAST_ONE)
     depth: int = field(default=8, validator=AT_LEAST_ONE)
-    grace: float = field(default=1.0, validator=_not_negative)
-    predicate_timeout: float = field(default=5.0, validator=_not_negative)
-    toolset_timeout: float = field(default=30.0, validator=_not_negative)
+    grace: float = field(default=1.0, validator=_NOT_NEGATIVE)
+    predicate_timeout: float = field(default=5.0, validator=_NOT_NEGATIVE)
+    toolset_timeout: float = field(default=30.0, validator=_NOT_NEGATIVE)
 
 
 DEFAULT_LIMITS: Final = Limits()

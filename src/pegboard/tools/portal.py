@@ -1,11 +1,11 @@
-"""`LoopPortal`: runs awaitables of a thread in its call's event loop."""
+"""`LoopPortal`: lets the thread of a call wait for what runs in the call's event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future, wait as wait_for_futures
 from contextlib import AbstractContextManager, nullcontext
 from inspect import isawaitable, iscoroutine
 from typing import Any, Final, TypeAlias, TypeVar
@@ -21,14 +21,14 @@ _tasks: Final[set[asyncio.Task[Any]]] = set()  # strong references: an event loo
 
 
 class LoopPortal:
-    """Portal from a call's thread to its event loop; the context manager `waiting` is entered around each wait."""
+    """Portal from a call's thread to its event loop; each wait is inside the context manager that `waiting` makes."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
         self.loop = loop
         self._waiting = waiting
-        self._waits: set[Future[Any]] = set()
+        self._awaited: set[Future[Any]] = set()
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -43,7 +43,7 @@ class LoopPortal:
                 return  # the loop is closed
 
     def wait(self, awaitable: Awaitable[T], remaining: Callable[[], float | None]) -> T:
-        """Awaits the awaitable in the loop, and returns its result; cancels it if the wait ends before.
+        """Waits for the awaitable, which runs in the loop, and returns its result; cancels it if the wait ends before.
 
         `remaining` returns the seconds to wait at most, `None` for no limit; called again when they have passed, as the
         call's clock may have been paused. Raises `CallStoppedError`, and whatever the awaitable does.
@@ -53,10 +53,10 @@ class LoopPortal:
                 discard(awaitable)
                 raise CallStoppedError(_STOPPED, kind="aborted")
             future = asyncio.run_coroutine_threadsafe(as_coroutine(awaitable), self.loop)
-            self._waits.add(future)
+            self._awaited.add(future)
         try:
             with self._waiting():
-                while not wait([future], remaining()).done:
+                while not wait_for_futures([future], remaining()).done:
                     if remaining() == 0.0:
                         raise CallStoppedError("the call's time limit has passed", kind="timeout")
                 return future.result()
@@ -66,14 +66,14 @@ class LoopPortal:
             raise
         finally:
             future.cancel()
-            self._waits.discard(future)
+            self._awaited.discard(future)
 
     def close(self) -> None:
         """Ends all waits, and ignores what a thread emits from now on: the call is over."""
         with self._lock:
             self._is_closed = True
-            waits = list(self._waits)
-        for future in waits:
+            futures = list(self._awaited)
+        for future in futures:
             future.cancel()
 
 

@@ -57,6 +57,9 @@ With a default, the tool also runs if none is provided.
 """
 
 
+_UNIONS: Final = (typing.Union, types.UnionType)
+
+
 def injected_kind(annotation: Any) -> Any:
     """The type of the service that a parameter's annotation injects, or `None`."""
     if type(annotation) is type:
@@ -70,9 +73,6 @@ def injected_kind(annotation: Any) -> Any:
         return kinds[0] if len(kinds) == 1 else kind  # `Database` of `Database | None`
     members = get_args(annotation) if origin in _UNIONS else ()
     return next((kind for each in members if (kind := injected_kind(each)) is not None), None)
-
-
-_UNIONS: Final = (typing.Union, types.UnionType)
 
 
 ServiceScope: TypeAlias = Literal["call", "registry"]
@@ -125,7 +125,7 @@ _MANAGED: Final[Mapping[CallableKind, Callable[..., Any]]] = {
 
 
 def _is_factory(kind: Any, thing: Any) -> bool:
-    """Whether it is callable, and no instance of the type; an object of any other class may conform to a protocol."""
+    """Whether it is a factory, and no instance of the type: for a protocol, a callable object is taken for one."""
     if not callable(thing):
         return False
     cls: Any = get_origin(kind) or kind
@@ -170,7 +170,7 @@ def _has(thing: object, method: str) -> bool:
 
 
 def _make(entry: ServiceEntry, context: _Context, *, now: bool = False) -> Any:
-    """Calls the factory: the open service, or what an event loop has to await or enter, which `now` refuses."""
+    """Calls the factory; returns the open service, or what has to be awaited or entered, which `now` refuses."""
     assert entry.make is not None
     made: Any = entry.make(context)
     needs_loop = inspect.isawaitable(cast("object", made)) or _has(made, "__aenter__")
@@ -226,7 +226,7 @@ class ServiceContainer:
                 opened = future.result() if future.done() else await asyncio.wrap_future(future)
             if opened is not None and not opened.is_lost:
                 return opened.value
-            self._forget(entry, future)
+            self._forget(entry, future)  # its opener was cancelled, or its event loop is closed: open it again
 
     def use_now(self, entry: ServiceEntry, context: _Context) -> Any:
         """The service, opened in this thread; also raises `MissingServiceError` if it has to be awaited."""
@@ -247,7 +247,7 @@ class ServiceContainer:
                 opened = future.result(None if future.done() else context.remaining)
             if opened is not None and not opened.is_lost:
                 return opened.value
-            self._forget(entry, future)
+            self._forget(entry, future)  # its opener was cancelled, or its event loop is closed: open it again
 
     async def close(self, error: BaseException | None = None, only: Collection[ServiceEntry] | None = None) -> None:
         """Closes the open services, or `only` some, in reverse order; errors are logged, and don't affect the others.
@@ -263,7 +263,7 @@ class ServiceContainer:
             self._is_closed = self.for_call
         task, cancelled = asyncio.current_task(), None
         for entry, future in zip(reversed(entries), reversed(futures), strict=True):
-            opened = future.result() if future.done() else None  # its opener closes it itself
+            opened = future.result() if future.done() else None  # what is still opening, its opener closes
             if opened is None or opened.manager is None:
                 continue
             try:
@@ -393,7 +393,7 @@ class Services:
         self._of_plugins = of_plugins
         self._may_be_of_plugins = may_be_of_plugins
         self._packages = packages
-        self._shared: dict[Any, Any] = {}  # of these and those over them: the container, and defaults by type
+        self._shared: dict[Any, Any] = {}  # defaults by type, and the container; a copy by `over` shares it and `lock`
 
     def provide(self, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> ServiceEntry:
         """Provides a value or a factory for a type; replaces an earlier one; returns the entry, for `withdraw`.
@@ -423,8 +423,10 @@ class Services:
     def over(self, values: Services | Mapping[Any, Any]) -> Services:
         """These services overlaid with others, which take precedence; registry-wide instances stay shared."""
         others = values if isinstance(values, Services) else Services(values) if values else self
-        if not others.entries or others.lock is self.lock:  # none, or these already with others over them
-            return others if others.entries else self
+        if not others.entries:
+            return self
+        if others.lock is self.lock:  # they are these, or these with others over them
+            return others
         both = copy.copy(self)
         both.entries = {**self.entries, **others.entries}
         return both

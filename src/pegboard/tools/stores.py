@@ -20,7 +20,7 @@ _MOST_NAME_BYTES: Final = 255  # in UTF-8, as for file names on most systems
 MOST_BYTES: Final = 256 << 20  # default capacity of `_InMemoryArtifacts`, for all users together
 _FORBIDDEN: Final = frozenset('\\<>:"|?*')
 _OVERHEAD: Final = 200  # bytes per version besides its data
-_Scope: TypeAlias = tuple[str | None, str | None, bool]
+_Scope: TypeAlias = tuple[str | None, str | None, bool]  # user, session; whether all sessions of the user share it
 _Context: TypeAlias = Any  # A `ToolContext`; its module imports this one
 
 
@@ -55,10 +55,10 @@ class Artifacts(Protocol):
 
 
 def check_artifact_name(name: str) -> str:
-    r"""A name that is safe as a relative path on every system, perhaps after `user:`.
+    r"""The name unchanged, if it is safe as a relative path on every system, perhaps after `user:`.
 
     1 to 255 bytes; parts between `/` that aren't empty, `.` or `..`, and neither begin nor end with a space nor end
-    with a dot; none of `\ < > : " | ? *` and no unprintable character.
+    with a dot; none of `\ < > : " | ? *` and no unprintable character; else `ArtifactError`.
     """
     bare = name.removeprefix(_USER)
     if not bare.isprintable():
@@ -113,14 +113,14 @@ class _InMemoryArtifacts(Artifacts):
 
     async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
         with self._lock:
-            scopes = [_scope(name, user, session) for name in ("", _USER)]
+            scopes = [_scope(prefix, user, session) for prefix in ("", _USER)]
             return tuple(sorted({name for scope in scopes for name, _ in self._stored.get(scope, ())}))
 
     async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
         scope = _scope(name, user, session)
         with self._lock:
-            for each in [key for key in self._stored.get(scope, ()) if key[0] == name]:
-                self._drop(scope, each)
+            for key in [key for key in self._stored.get(scope, ()) if key[0] == name]:
+                self._drop(scope, key)
 
     def _make_room(self, scope: _Scope, size: int) -> None:
         while self._size + size > self.most_bytes:
@@ -271,7 +271,7 @@ class _InMemoryMemory(Memory):
     When it is full, the oldest entry of the user with the most entries is dropped.
     """
 
-    most: int = MOST_ENTRIES
+    most_entries: int = MOST_ENTRIES
     _stored: dict[str | None, deque[tuple[MemoryEntry, frozenset[str]]]] = field(factory=dict[Any, Any], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
@@ -282,10 +282,10 @@ class _InMemoryMemory(Memory):
         wanted = frozenset(_WORD.findall(query.casefold()))
         with self._lock:
             stored = list(self._stored.get(user, ()))
-        here = [each for each in reversed(stored) if session is None or each[0].session == session]
-        scored = [(len(wanted & words), entry) for entry, words in here]
-        found = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
-        return tuple(entry for _, entry in found[: max(limit, 0)])
+        newest_first = [pair for pair in reversed(stored) if session is None or pair[0].session == session]
+        scored = [(len(wanted & words), entry) for entry, words in newest_first]
+        best_first = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
+        return tuple(entry for _, entry in best_first[: max(limit, 0)])
 
     async def add(
         self,
@@ -301,11 +301,11 @@ class _InMemoryMemory(Memory):
         words = frozenset(_WORD.findall(entry.text.casefold()))
         with self._lock:
             self._stored.setdefault(user, deque()).append((entry, words))
-            if sum(map(len, self._stored.values())) > self.most:
-                fullest, theirs = max(self._stored.items(), key=lambda item: len(item[1]))
-                theirs.popleft()
-                if not theirs:
-                    del self._stored[fullest]
+            if sum(map(len, self._stored.values())) > self.most_entries:
+                most_stored, entries = max(self._stored.items(), key=lambda item: len(item[1]))
+                entries.popleft()
+                if not entries:
+                    del self._stored[most_stored]
         return entry
 
 

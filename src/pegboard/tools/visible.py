@@ -24,7 +24,7 @@ def visible_spec(spec: ToolSpec) -> ToolSpec:
         if (shown := escape_hidden(text)) != text:
             changed[name] = shown
     for name, text in (("input_schema", spec.input_schema_text), ("output_schema", spec.output_schema_text)):
-        if text is not None and not (text.isascii() and "\\u" not in text):
+        if text is not None and (not text.isascii() or "\\u" in text):  # else it has no hidden characters
             changed[name] = _visible_schema(getattr(spec, name), spec.name)
     for name in ("examples", "provider_arguments", "provider_options"):
         _refuse_hidden(name, getattr(spec, name), spec.name)
