@@ -26,7 +26,7 @@ from pegboard import (
     tool,
 )
 from pegboard.errors import DuplicateToolError, FatalToolError, RegistrationError, UnknownToolError
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.handler import LazyHandler
 
 PATIENCE = 60  # seconds; only a broken test waits so long
 FILES = Origin("files", "pegboard-files", "0.1.0")
@@ -308,7 +308,7 @@ def test_validate_lists_every_problem_without_running_anything(registry):
 
 def test_validate_loads_a_lazy_tool(registry):
     live = Tool.from_function(lambda a: a, name="late", input_schema={"type": "object", "required": ["a"]})
-    registry.register(live.evolve(handler=LateHandler(lambda: live)))
+    registry.register(live.evolve(handler=LazyHandler(lambda: live)))
     assert [problem.split(":")[0] for problem in registry.get("late").check({})] == ["a"]
 
 

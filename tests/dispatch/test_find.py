@@ -28,7 +28,7 @@ from pegboard.dispatch.find import find, meant_name, not_offered, repair, unknow
 from pegboard.dispatch.stages import run_call
 from pegboard.dispatch.state import CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
 from pegboard.errors import PluginError, StaleSpecError, suggest
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.handler import LazyHandler
 
 
 def test_an_unknown_name_lists_what_there_is_and_the_near_misses():
@@ -128,7 +128,7 @@ def test_a_late_handler_is_loaded_off_the_loop_and_its_tool_runs(make, send):
         where.append(threading.current_thread())
         return make(lambda: "found late")
 
-    state = send(make(None).evolve(handler=LateHandler(load)))
+    state = send(make(None).evolve(handler=LazyHandler(load)))
     assert state.result.text == "found late"
     assert where[0] is not threading.main_thread()
 
@@ -145,7 +145,7 @@ def test_a_plugin_that_fails_late_costs_the_call_and_the_operator_learns_why(mak
     def load():
         raise error
 
-    result = send(make(None).evolve(handler=LateHandler(load))).result
+    result = send(make(None).evolve(handler=LazyHandler(load))).result
     assert (result.kind, result.text) == ("tool_failure", text)
     assert str(error) in result.detail
 
@@ -324,7 +324,7 @@ def test_no_guess_runs_a_tool_that_may_destroy_or_would_ask(state_of, make, fact
 
 def test_a_tool_whose_plugin_is_not_loaded_yet_is_found_as_ever(state_of, make):
     tool = make(print, name="read_file")
-    late = tool.evolve(handler=LateHandler(lambda: tool))
+    late = tool.evolve(handler=LazyHandler(lambda: tool))
     assert prepare_call(state := state_of(ToolCall("READ_FILE"), late)) is None
     assert state.tool is tool
 

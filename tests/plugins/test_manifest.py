@@ -29,7 +29,7 @@ from pegboard.plugins.manifest import (
     write_manifest,
 )
 from pegboard.testing import FoundPlugin, discover
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.handler import LazyHandler
 
 SPEC = ToolSpec(
     "read_file",
@@ -455,7 +455,7 @@ def test_a_call_whose_arguments_the_plugin_prepares_is_parsed_before_its_import(
 
 
 def test_a_tool_that_no_longer_processes_requests_changes_nothing():
-    late = LateHandler(lambda: Tool(ToolSpec("a")))
+    late = LazyHandler(lambda: Tool(ToolSpec("a")))
     listed = RequestFacts(processes=True).on(Tool(ToolSpec("a"), late), late)
     request = Request("hello")
     assert asyncio.run(listed.process_request(request, None, None)) is None

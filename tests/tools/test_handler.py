@@ -14,7 +14,7 @@ from hypothesis import example, given, strategies as st
 from pegboard import Injected, ReadonlyContext, Tool, ToolContext, ToolRegistry, tool, tool_of
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
 from pegboard.json import StructureError
-from pegboard.tools.handler import binder_of, binder_of_one, opened
+from pegboard.tools.handler import binder_of, binder_of_one, open_services
 from pegboard.tools.services import injected_kind
 from pegboard.tools.signature import EMPTY, signature_of
 
@@ -206,7 +206,7 @@ def called(function, arguments, services=None):
     context = ToolContext(ReadonlyContext(user="ann"), tool=made.name, services=services or {})
 
     async def run():
-        await opened(made.handler.injects, context)
+        await open_services(made.handler.injects, context)
         args, kwargs = made.bind(context, arguments)
         try:
             return function(*args, **kwargs)
@@ -291,7 +291,7 @@ def test_the_handler_of_a_schema_gets_services_too():
 
     made = Tool.from_schema("t", {"type": "object"}, handler)
     context = ToolContext(services={Database: DATABASE})
-    asyncio.run(opened(made.handler.injects, context))
+    asyncio.run(open_services(made.handler.injects, context))
     args, kwargs = made.bind(context, {"a": 1})
     assert handler(*args, **kwargs) == ({"a": 1}, DATABASE, "default")
 

@@ -253,7 +253,7 @@ def test_bound_and_hidden_names_cannot_go_to_kwargs():
         def method(self, a, b, context: ToolContext, /, c, **rest): ...
 
     bound = functools.partial(Thing().method, 1, c=2)
-    assert signature_of(bound, tool="t").taken == {"self", "a", "c", "context"}
+    assert signature_of(bound, tool="t").reserved == {"self", "a", "c", "context"}
 
 
 class Service:

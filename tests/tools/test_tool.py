@@ -719,7 +719,7 @@ async def test_a_lazy_tool_that_cannot_be_loaded_fails_its_call_and_the_next_ret
 
 def test_a_loaded_lazy_tool_is_cached():
     made, handler = Tool.lazy(LATE, lambda: None), Tool.from_function(lambda a: a, name="late").handler
-    assert made.handler.completed(made, handler) is made.handler.completed(made, handler)
+    assert made.handler.complete(made, handler) is made.handler.complete(made, handler)
 
 
 def test_a_lazy_tool_runs_by_its_spec():

@@ -138,7 +138,7 @@ async def _awaited(answer):
 
 def late_tool(tool):
     """The same tool, its handler loaded at the first call."""
-    from pegboard.tools.handler import LateHandler
+    from pegboard.tools.handler import LazyHandler
 
     loads = SimpleNamespace(count=0)
 
@@ -146,4 +146,4 @@ def late_tool(tool):
         loads.count += 1
         return tool
 
-    return tool.evolve(handler=LateHandler(load)), loads
+    return tool.evolve(handler=LazyHandler(load)), loads

@@ -17,7 +17,7 @@ import pytest
 
 from pegboard import CombinedToolset, ReadonlyContext, Tool, ToolRegistry, ToolsetBase, ToolsetFunction, tool, wrap
 from pegboard.tools import Handler
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.handler import LazyHandler
 from toolsets.samples import as_keywords, echo, object_schema
 
 SECONDS = 30.0
@@ -41,7 +41,7 @@ class Notes(ToolsetBase):
             self.db.execute("CREATE TABLE notes (text)")
             bare = Tool.from_schema("add", object_schema(text={"type": "string"}))
             handled = Tool.from_function(self.count, blocking=False)
-            late = Tool(Tool.from_function(self.texts).spec, LateHandler(lambda: Tool.from_function(self.texts)))
+            late = Tool(Tool.from_function(self.texts).spec, LazyHandler(lambda: Tool.from_function(self.texts)))
             self.offered = [bare, handled, late, Tool.from_function(self.each)]
         self.db.execute("SELECT 1")
         return self.offered

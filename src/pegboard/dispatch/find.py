@@ -13,7 +13,7 @@ from pegboard.callbacks import Callback, ChainError, maybe_await
 from pegboard.errors import PluginError, StaleSpecError, detail_of, did_you_mean, log_failure, suggest
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.handler import LazyHandler
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonSchema, frozen
 
@@ -39,12 +39,12 @@ async def find(state: CallState) -> Tool:
     if not isinstance(call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         raise CallError("unknown_tool", "The call has no tool name: its name isn't a string.")
     tool = state.snapshot.named.get(call.name) or state.snapshot.find(call.name)
-    return await _load(state, tool, tool.handler) if isinstance(tool.handler, LateHandler) else tool
+    return await _load(state, tool, tool.handler) if isinstance(tool.handler, LazyHandler) else tool
 
 
-async def _load(state: CallState, tool: Tool, late: LateHandler) -> Tool:
+async def _load(state: CallState, tool: Tool, lazy: LazyHandler) -> Tool:
     try:
-        return late.completed(tool, await maybe_await(await state.runtime.threads.run(late.load)))
+        return lazy.complete(tool, await maybe_await(await state.runtime.threads.run(lazy.load)))
     except StaleSpecError as error:
         text = f"{state.call.name} was not run: it has changed since it was listed."
         raise CallError("tool_failure", text, detail=str(error)) from error

@@ -34,7 +34,7 @@ from pegboard.timeout import LimitExpiredError, as_coroutine, watched
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Handler, opened
+from pegboard.tools.handler import Handler, open_services
 from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -
     handler = tool.handler
     assert isinstance(handler, Handler)
     if handler.injects:
-        await opened(handler.injects, state.context)
+        await open_services(handler.injects, state.context)
         await _decide_again(state, tool)
     value, waiting = start(state, tool, arguments)
     return value if waiting is None else await waiting

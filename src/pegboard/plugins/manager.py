@@ -26,7 +26,7 @@ from pegboard.plugins.names import NameOwners, without
 from pegboard.plugins.plugin import GUARDS, Plugin, load_within
 from pegboard.plugins.side_effects import LOAD_SECONDS, side_effect_problem
 from pegboard.registry import ToolRegistry
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.handler import LazyHandler
 from pegboard.tools.spec import Origin, Problem
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible_spec
@@ -178,7 +178,7 @@ class PluginManager:
             except SchemaError as error:
                 self.report(Problem.of(plugin.origin, str(error)))
                 continue
-            handler = LateHandler(lambda name=spec.name: self._live_tool(plugin, name))
+            handler = LazyHandler(lambda name=spec.name: self._live_tool(plugin, name))
             tool = Tool(spec, handler, plugin.origin)
             facts = manifest.requests.get(spec.name)
             plugin.listed[spec.name] = self._configure(plugin.name, tool if facts is None else facts.on(tool, handler))
@@ -186,7 +186,7 @@ class PluginManager:
         return [*plugin.listed.values()]
 
     def _live_tool(self, plugin: Plugin, name: str) -> Tool:
-        """The tool with its code, for a `LateHandler`."""
+        """The tool with its code, for a `LazyHandler`."""
         self._load(plugin)
         if plugin.failure is not None:
             raise plugin.failure

@@ -28,7 +28,7 @@ from pegboard.errors import ManifestError, PegboardError, instance_of
 from pegboard.files import os_error_text, read_bounded, write_atomic
 from pegboard.json import MAX_VALUES, plain_copy, strict_json
 from pegboard.plugins.discovery import FoundPlugin
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.handler import LazyHandler
 from pegboard.tools.spec import DEFAULT_POLICY, Origin, Policy, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject, frozen
@@ -118,9 +118,9 @@ class RequestFacts:
         prepares = tool.prepare_arguments is not None
         return cls(bool(tool.offered), processes, text, may_read_only, prepares, tool.policy.runs)
 
-    def on(self, tool: Tool, late: LateHandler) -> Tool:
+    def on(self, tool: Tool, lazy: LazyHandler) -> Tool:
         """A listed tool with these facts; if it processes requests, the first request imports its plugin."""
-        process = partial(_process, late) if self.processes else None
+        process = partial(_process, lazy) if self.processes else None
         reads = {"read_only": _unknown} if self.may_read_only else {}
         prepare = _leave_unprepared if self.prepares else None
         facts = {"offered": self.offered, "instructions": self.instructions, "policy": self.policy}
@@ -141,11 +141,11 @@ def _leave_unprepared(arguments: JsonObject) -> JsonObject:
     return arguments
 
 
-async def _process(late: LateHandler, request: Any, context: Any, services: Any) -> Any:
+async def _process(lazy: LazyHandler, request: Any, context: Any, services: Any) -> Any:
     """The request as the live tool processes it; a plain function runs off the loop, as the import does."""
     from pegboard.threads import run_in_thread
 
-    tool = await run_in_thread(late.load)
+    tool = await run_in_thread(lazy.load)
     if tool.process_request is None:
         return None  # its code differs from its manifest, which is reported as a problem
     function = accept_keywords(tool.process_request, ("request", "context", "services"))

@@ -16,7 +16,7 @@ from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError
 from pegboard.json import MOST_PROBLEMS, JsonText, StructureError, json_text
 from pegboard.schema.converter import JsonRecord
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.signature import EMPTY, POSITIONAL, STARRED, Kind, Parameter, Signature
+from pegboard.tools.signature import EMPTY, POSITIONAL, STARRED, Parameter, ParameterKind, Signature
 from pegboard.tools.spec import Concurrency, schema_text
 from pegboard.typing import JsonObject, JsonSchema, frozen
 
@@ -44,15 +44,6 @@ class Preview(JsonRecord):
 
 Previewer: TypeAlias = Callable[..., "Preview | str | None"]
 """Gets the validated arguments, and the request's `context` if it has such a parameter; a string is the summary."""
-
-
-def takes_context(function: Callable[..., Any]) -> bool:
-    """Whether it has a parameter called `context`."""
-    try:
-        return "context" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some builtins have no signature
-        return False
-
 
 Confirmer: TypeAlias = Callable[..., bool]
 """Gets the validated arguments, and the `context` as a `Previewer` does; returns whether to confirm the call."""
@@ -85,7 +76,7 @@ class Handler:
 
     Attributes:
         function: The function to call.
-        flavour: Whether it is plain, async or a generator.
+        flavour: Whether the function is plain, async or a generator.
         blocking: Whether a plain function may block, and so runs off the event loop.
         make_binder: Makes the binder, at the first call.
         wraps_result: Whether the structured result is `{"result": value}`, because its type isn't an object.
@@ -104,10 +95,18 @@ class Handler:
     thread: OwnThread | None = None
 
 
+def takes_context(function: Callable[..., Any]) -> bool:
+    """Whether it has a parameter called `context`."""
+    try:
+        return "context" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some builtins have no signature
+        return False
+
+
 def own_problems(check: Checker, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The problems by a tool's own check, at most 20; a string is a single one."""
-    found = check(arguments)
-    return (found,) if isinstance(found, str) else tuple(f"{each}" for each in islice(found or (), MOST_PROBLEMS))
+    """The problems that a tool's own check returns, at most 20; a string is a single one."""
+    own = check(arguments)
+    return (own,) if isinstance(own, str) else tuple(f"{each}" for each in islice(own or (), MOST_PROBLEMS))
 
 
 def takes_fields(options: Mapping[str, Any], parameters: Sequence[Parameter], tool: str) -> bool:
@@ -166,7 +165,7 @@ def input_schema_of(
             raise DefinitionError(f"its schema can't be written as JSON: {error}", tool=tool) from None
     text = schema_as_text(given, tool, "input_schema")
     if not of_fields:
-        _check_drift(given, parameters, tool)
+        _check_parameters_fit(given, parameters, tool)
     _check_types(parameters, tool)
     return text
 
@@ -180,13 +179,13 @@ def _derive(parameters: Sequence[Parameter], described: Mapping[str, str], tool:
     properties: list[Property] = []
     additional: Any = MISSING
     for each in parameters:
-        if each.kind is Kind.VAR_KEYWORD:
+        if each.kind is ParameterKind.VAR_KEYWORD:
             additional = each.annotation
             continue
         description = described.get(each.name) or described.get(each.key)
         if "description" in notes_of(metadata_of(each.annotation)):
             description = None  # a text in `Annotated` takes precedence
-        if each.kind is Kind.VAR_POSITIONAL:
+        if each.kind is ParameterKind.VAR_POSITIONAL:
             properties.append(Property(each.key, list[each.annotation], description, []))
         else:
             default = MISSING if each.default is EMPTY else each.default
@@ -212,9 +211,9 @@ def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
             ) from None
 
 
-def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str) -> None:
+def _check_parameters_fit(schema: JsonSchema, parameters: Sequence[Parameter], tool: str) -> None:
     """Refuses a given schema that allows arguments that the function doesn't take."""
-    names = {each.key for each in parameters if each.kind is not Kind.VAR_KEYWORD}
+    names = {each.key for each in parameters if each.kind is not ParameterKind.VAR_KEYWORD}
     for name in schema.get("properties", {}):
         if name not in names and len(names) == len(parameters):  # it has no **kwargs
             hint = "Add it or **kwargs to the function, or remove it from input_schema."
@@ -228,7 +227,7 @@ def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str)
 def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = False) -> Binder:
     """The binder for a signature; arguments whose types are JSON's own are passed unchanged.
 
-    `strict`: validate by the types, too, because the schema isn't derived from them. `of_fields`: see `takes_fields`.
+    `strict`: validate by the types, too, because the schema isn't derived from them. `of_fields`: as `takes_fields`.
     """
     from pegboard.schema.conversion import same, straight_binder, strictly, structure_hook  # loaded at the first call
     from pegboard.schema.types import adapter_of
@@ -237,10 +236,10 @@ def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = F
     adapters: dict[str, TypeAdapter] = {}
     rest: StructureHook | None = None
     for each in signature.visible:
-        adapter = adapter_of(list[each.annotation] if each.kind is Kind.VAR_POSITIONAL else each.annotation)
+        adapter = adapter_of(list[each.annotation] if each.kind is ParameterKind.VAR_POSITIONAL else each.annotation)
         adapters[each.key] = adapter
         structure = strictly(adapter) if strict else structure_hook(adapter)
-        if structure is not same and each.kind is Kind.VAR_KEYWORD:
+        if structure is not same and each.kind is ParameterKind.VAR_KEYWORD:
             rest = structure
         elif structure is not same:
             structures[each.key] = structure
@@ -261,7 +260,7 @@ def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = F
 
 
 def binder_of_one(signature: Signature, argument: str | None = None) -> Binder:
-    """The binder of a function with one parameter: for this argument, or (`None`) for all arguments as a mapping."""
+    """The binder of a function with one parameter, which gets this argument, or (`None`) all of them as a mapping."""
     binder = _binder(signature, {}, None)
     (one,) = signature.visible
     return lambda context, arguments: binder(
@@ -270,26 +269,26 @@ def binder_of_one(signature: Signature, argument: str | None = None) -> Binder:
 
 
 def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest: StructureHook | None) -> Binder:
-    """A binder that passes everything by name, or by position up to the last parameter that requires it.
+    """The binder by hooks: passes everything by name, or if a parameter requires it, what it can by position.
 
     `structures` has the hooks of the arguments by key, and `rest` the hook of the values of `**kwargs`.
     """
     injects = [each for each in signature.parameters if each.service is not None]
     defaults = {each.name: each.make_default for each in signature.parameters if each.make_default}
-    names = {each.key: each.name for each in signature.visible if each.kind is not Kind.VAR_KEYWORD}
+    names = {each.key: each.name for each in signature.visible if each.kind is not ParameterKind.VAR_KEYWORD}
     takes_rest = len(names) < len(signature.visible)
-    reserved = signature.taken.union(names.values())  # bound, hidden and renamed ones
+    reserved = signature.reserved.union(names.values())  # bound, hidden and renamed ones
     its_context = _context_of(signature)
-    takes = [each for each in signature.parameters if each.kind in (*POSITIONAL, Kind.VAR_POSITIONAL)]
-    positional = takes if any(each.kind in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in takes) else []
+    takes = [each for each in signature.parameters if each.kind in (*POSITIONAL, ParameterKind.VAR_POSITIONAL)]
+    positional = takes if any(each.kind is not ParameterKind.POSITIONAL_OR_KEYWORD for each in takes) else []
     renamed = {key: name for key, name in names.items() if key != name}
     if not (structures or takes_rest or injects or its_context or positional or renamed or defaults):
         return lambda _context, arguments: ((), arguments)
 
     def bind(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
         values, name = dict(arguments), ""
-        if takes_rest and (taken := (values.keys() - names.keys()) & reserved):
-            raise StructureError("unknown key", (min(taken),))
+        if takes_rest and (unknown := (values.keys() - names.keys()) & reserved):
+            raise StructureError("unknown key", (min(unknown),))
         hooks = structures if rest is None else {**dict.fromkeys(values.keys() - names.keys(), rest), **structures}
         try:
             for name, structure in hooks.items():
@@ -315,10 +314,10 @@ def _context_of(signature: Signature) -> str | None:
     return next((each.name for each in signature.parameters if each.annotation is ToolContext), None)
 
 
-def _is_by_name(each: Parameter) -> bool:
+def _is_by_name(one: Parameter) -> bool:
     """Whether a parameter gets the argument of its name, or the context."""
-    is_other = each.kind in (Kind.POSITIONAL_ONLY, *STARRED) or each.service is not None or each.make_default
-    return each.key == each.name and not is_other
+    is_other = one.kind in (ParameterKind.POSITIONAL_ONLY, *STARRED) or one.service is not None or one.make_default
+    return one.key == one.name and not is_other
 
 
 def _services_of(injects: Sequence[Parameter], context: ToolContext) -> dict[str, Any]:
@@ -334,16 +333,15 @@ def _services_of(injects: Sequence[Parameter], context: ToolContext) -> dict[str
 def _positional_args(positional: Sequence[Parameter], values: dict[str, Any]) -> list[Any]:
     args: list[Any] = []
     for each in positional:
-        is_starred = each.kind is Kind.VAR_POSITIONAL
+        is_starred = each.kind is ParameterKind.VAR_POSITIONAL
         args += values.pop(each.name, ()) if is_starred else [values.pop(each.name, each.default)]
     return args
 
 
-async def opened(injects: Sequence[Parameter], context: ToolContext) -> None:
-    """Opens the services for a tool's parameters, before binding; `close_services` closes them.
+async def open_services(injects: Sequence[Parameter], context: ToolContext) -> None:
+    """Opens the services for a tool's parameters, before binding; `CallInternals.close_services` closes them.
 
-    If one isn't provided or can't be opened, a `ToolError` has a short text for the model, and the details for the
-    operator in `__cause__`.
+    If one isn't provided or can't be opened, the `ToolError` is for the model, and its `__cause__` for the operator.
     """
     for each in injects:
         try:
@@ -364,7 +362,7 @@ def schema_as_text(schema: JsonSchema, tool: str, what: str, *, skip_patterns: b
     from pegboard.schema.validator import check_schema
 
     written: JsonSchema | JsonText = schema
-    with suppress(TypeError, ValueError, RecursionError):  # which the check words
+    with suppress(TypeError, ValueError, RecursionError):  # the check reports it
         written = schema_text(schema)
     check_schema(written, tool=tool, what=what, skip_patterns=skip_patterns)
     return json_text(written)
@@ -374,7 +372,7 @@ _Tool: TypeAlias = Any  # A `Tool`; its module imports this one
 
 
 @frozen(eq=False)
-class LateHandler:
+class LazyHandler:
     """Lazy handler, loaded at the first call: listing and filtering import no code of its plugin.
 
     `load` returns the tool with its handler, the handler alone, or a coroutine of either. It is called off the event
@@ -384,23 +382,22 @@ class LateHandler:
     load: Callable[[], _Tool | Handler | Coroutine[Any, Any, _Tool | Handler]]
     _completed: WeakKeyDictionary[_Tool, _Tool] = field(factory=WeakKeyDictionary[Any, Any], init=False, repr=False)
 
-    def completed(self, tool: _Tool, loaded: _Tool | Handler) -> _Tool:
-        """A tool of this handler with the loaded handler; cached, so that its compiled validators are reused."""
+    def complete(self, tool: _Tool, loaded: _Tool | Handler) -> _Tool:
+        """The tool with what `load` returned; cached, so that its compiled validators are reused."""
         if not isinstance(loaded, Handler):
             return loaded
-        found = self._completed.get(tool)
-        if found is None:
-            found = self._completed[tool] = tool.evolve(handler=loaded)
-        return found
+        if tool not in self._completed:
+            self._completed[tool] = tool.evolve(handler=loaded)
+        return self._completed[tool]
 
-    def changed(self, tool: _Tool, change: Callable[[_Tool], _Tool]) -> LateHandler:
-        """A lazy handler for the changed tool, which applies `change` to the loaded tool."""
+    def with_change(self, tool: _Tool, change: Callable[[_Tool], _Tool]) -> LazyHandler:
+        """The lazy handler of the tool after a change, which is made to the tool once it is loaded."""
 
         async def later(loading: Coroutine[Any, Any, _Tool | Handler]) -> _Tool:
-            return change(self.completed(tool, await loading))
+            return change(self.complete(tool, await loading))
 
         def load() -> _Tool | Coroutine[Any, Any, _Tool]:
             loaded = self.load()
-            return later(loaded) if isinstance(loaded, Coroutine) else change(self.completed(tool, loaded))  # pyright: ignore[reportUnknownArgumentType]
+            return later(loaded) if isinstance(loaded, Coroutine) else change(self.complete(tool, loaded))  # pyright: ignore[reportUnknownArgumentType]
 
-        return LateHandler(load)
+        return LazyHandler(load)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, Literal, TypedDict
@@ -24,10 +23,10 @@ from pegboard.tools.handler import (
     takes_context,
 )
 from pegboard.tools.limits import ResultLimits
-from pegboard.tools.signature import is_method, lenient
+from pegboard.tools.signature import inspect_signature, is_method
 from pegboard.tools.spec import (
     EXCLUSIVE,
-    UNSET,
+    NO_HINTS,
     ArgumentKind,
     Concurrency,
     Policy,
@@ -154,10 +153,10 @@ class ToolOptions(CommonOptions, total=False):
 
 
 _COMMON: Final = CommonOptions.__optional_keys__
-_ALL: Final = ToolOptions.__optional_keys__
+_OF_FUNCTION: Final = ToolOptions.__optional_keys__
 _HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "edit")
 _CONVERTED: Final = {"annotations", "concurrency", "examples", "output_schema", "requires_confirmation"}
-_UNCHANGED: Final = _COMMON & {each.alias for each in attrs.fields(ToolSpec)} - _CONVERTED
+_AS_GIVEN: Final = _COMMON & {each.alias for each in attrs.fields(ToolSpec)} - _CONVERTED
 _POLICY: Final = attrs.fields_dict(Policy).keys()
 _BY_ARGUMENTS: Final = ("read_only", "destructive", "concurrency")
 _MAY_BE_FUNCTIONS: Final = (*_BY_ARGUMENTS, "requires_confirmation")
@@ -188,7 +187,7 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # option -> its class, and the
     )
     for name in names.split()
 }
-OUTSIDE_SPEC: Final = (
+OUTSIDE_SPEC: Final = (  # attributes of the tool itself, by the options' names
     "work_dir",
     "permission_values",
     "preview",
@@ -202,7 +201,7 @@ OUTSIDE_SPEC: Final = (
 
 def check_options(options: Mapping[str, Any], *, tool: str, of_function: bool = False) -> dict[str, Any]:
     """The options that are set, of `ToolOptions` or `CommonOptions`; refuses unknown options and wrong types."""
-    known = _ALL if of_function else _COMMON
+    known = _OF_FUNCTION if of_function else _COMMON
     if unknown := options.keys() - known:
         name = min(unknown)
         raise DefinitionError(f"unknown option {name!r}.{did_you_mean(suggest(name, known))}", tool=tool)
@@ -213,10 +212,10 @@ def check_options(options: Mapping[str, Any], *, tool: str, of_function: bool = 
             _check_function(name, value, tool)
         elif value is not None and (not isinstance(value, cls) or (isinstance(value, bool) and cls is not bool)):
             raise DefinitionError(f"{name} must be {text}, got {value!r:.100}", tool=tool)
-    away = [name for name in ("memory_limit", "queue") if name in given]
-    if away and given.get("executor") in (None, "loop", "thread"):
+    elsewhere = [name for name in ("memory_limit", "queue") if name in given]
+    if elsewhere and given.get("executor") in (None, "loop", "thread"):
         hint = "Pass executor='process', too, or the name of an executor that has it."
-        raise DefinitionError(f"there is no {away[0]} in this process", tool=tool, hint=hint)
+        raise DefinitionError(f"there is no {elsewhere[0]} in this process", tool=tool, hint=hint)
     return given
 
 
@@ -229,10 +228,10 @@ def _check_function(name: str, function: Callable[..., Any], tool: str) -> None:
     bound = partial(function, None) if is_method(function) else function
     try:
         if positional is None:
-            accept_keywords(bound, ("request", "context", "services"))
+            accept_keywords(bound, ("request", "context", "services"))  # raises TypeError, as `bind` does
         else:
             more = {"context": None} if name in _MAY_TAKE_CONTEXT and takes_context(bound) else {}
-            inspect.signature(bound, **lenient()).bind(*positional, **more)
+            inspect_signature(bound).bind(*positional, **more)
     except TypeError as error:
         takes = " and ".join(positional) if positional else "request, context and services, or some of them"
         raise DefinitionError(f"{name} must take {takes}: {error}", tool=tool) from None
@@ -242,13 +241,13 @@ def _check_function(name: str, function: Callable[..., Any], tool: str) -> None:
 
 def spec_facts(options: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of the spec that the options set, except name, schemas and examples."""
-    facts = {name: options[name] for name in _UNCHANGED if name in options}
+    facts = {name: options[name] for name in _AS_GIVEN if name in options}
     if "annotations" in options or any(hint in options for hint in _HINTS):
-        hints = {f"{hint}_hint": options[hint] for hint in _HINTS if not callable(options.get(hint, print))}
-        facts["annotations"] = evolve(options.get("annotations", UNSET), **hints)
+        hints = {f"{hint}_hint": options[hint] for hint in _HINTS if hint in options and not callable(options[hint])}
+        facts["annotations"] = evolve(options.get("annotations", NO_HINTS), **hints)
     if "concurrency" in options:  # a function of the arguments is listed as the strictest
-        wanted = EXCLUSIVE if callable(options["concurrency"]) else options["concurrency"]
-        facts["concurrency"] = with_name("concurrency", concurrency_of)(wanted)
+        declared = EXCLUSIVE if callable(options["concurrency"]) else options["concurrency"]
+        facts["concurrency"] = with_name("concurrency", concurrency_of)(declared)
     if options.get("requires_confirmation"):
         facts["requires_confirmation"] = True
     return facts

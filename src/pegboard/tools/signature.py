@@ -26,9 +26,9 @@ from pegboard.tools.services import injected_kind, is_kind
 from pegboard.typing import frozen
 
 
-def resolved(annotation: Any, function: Callable[..., Any], *, tool: str, parameter: str) -> Any:
+def resolve_type(annotation: Any, function: Callable[..., Any], *, tool: str, parameter: str) -> Any:
     """An annotation with every name in it resolved, in the scope where `function` was defined."""
-    if _is_settled(annotation):
+    if _is_resolved(annotation):
         return annotation
     try:
         return _evaluate(annotation, innermost(function))
@@ -45,8 +45,8 @@ def resolved(annotation: Any, function: Callable[..., Any], *, tool: str, parame
     raise DefinitionError(what, tool=tool, parameter=parameter, annotation=annotation, hint=hint)
 
 
-def _is_settled(annotation: Any) -> bool:
-    """Whether `annotation` has no names in strings left."""
+def _is_resolved(annotation: Any) -> bool:
+    """Whether no name in `annotation` is left as a string."""
     if type(annotation) is type:
         return True
     origin = get_origin(annotation)
@@ -54,7 +54,7 @@ def _is_settled(annotation: Any) -> bool:
         return origin is typing.Literal
     # A list has the parameters of a Callable.
     parts = cast("Sequence[Any]", annotation if isinstance(annotation, list) else get_args(annotation))
-    return all(map(_is_settled, parts[:1] if origin is typing.Annotated else parts))
+    return all(map(_is_resolved, parts[:1] if origin is typing.Annotated else parts))
 
 
 def _evaluate(annotation: Any, function: Any) -> Any:
@@ -79,13 +79,13 @@ def _closure(function: Any) -> Mapping[str, Any]:
     return names
 
 
-def lenient() -> dict[str, Any]:
-    """Options for `inspect.signature` to ignore names that it can't resolve, as it always does before Python 3.14."""
+def inspect_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """`inspect.signature`, which leaves names that it can't resolve, as it always does before Python 3.14."""
     if sys.version_info < (3, 14):
-        return {}
+        return inspect.signature(function)
     import annotationlib  # pragma: no cover  (Python 3.14)
 
-    return {"annotation_format": annotationlib.Format.FORWARDREF}  # pragma: no cover  (Python 3.14)
+    return inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF)  # pragma: no cover
 
 
 def innermost(function: Any) -> Any:
@@ -107,9 +107,9 @@ EMPTY: Final = inspect.Parameter.empty  # the default of a parameter without one
 OMITTED: Final = object()
 """The default of a parameter that isn't passed when it is left out; no schema shows it."""
 
-Kind = inspect._ParameterKind  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (the public alias is untyped)
-STARRED: Final = (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD)
-POSITIONAL: Final = (Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD)
+ParameterKind = inspect._ParameterKind  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (the public alias is untyped)
+STARRED: Final = (ParameterKind.VAR_POSITIONAL, ParameterKind.VAR_KEYWORD)
+POSITIONAL: Final = (ParameterKind.POSITIONAL_ONLY, ParameterKind.POSITIONAL_OR_KEYWORD)
 _UNIONS: Final = (typing.Union, types.UnionType)
 
 
@@ -124,16 +124,16 @@ def _key_of(parameter: Parameter) -> str:
 
 @frozen
 class Parameter:
-    """One parameter."""
+    """One parameter of a tool's function."""
 
     name: str  # as in the function
     # its type, with every name in it resolved; `Any` if it has none; `ToolContext` itself for the context, however it
     # was annotated
     annotation: Any
-    default: Any  # its default, `EMPTY` without one, `OMITTED` if it is optional without one
-    kind: Kind  # as in `inspect.Parameter`
+    default: Any  # `EMPTY`: it is required; `OMITTED`: it is optional, but has no default to pass
+    kind: ParameterKind  # as in `inspect.Parameter`
     service: Any = None  # the type of the service that fills it, or `None`
-    # makes the value that pydantic's `Field(...)` declares, as the function itself has none
+    # makes the default that pydantic's `Field(...)` declares: the function itself doesn't apply it
     make_default: Callable[[], Any] | None = None
     # its name for the model: an `alias` in `Annotated`, else its name, without a trailing `_` (`from_`)
     key: str = field(default=Factory(_key_of, takes_self=True), init=False)
@@ -150,7 +150,7 @@ class Signature:
     # in the function's order; those that a `functools.partial` has bound are left out
     parameters: tuple[Parameter, ...]
     returns: Any  # the resolved return type; `EMPTY` without one
-    taken: frozenset[str] = frozenset()  # names that `**kwargs` can't take: bound and hidden parameters
+    reserved: frozenset[str] = frozenset()  # names that `**kwargs` can't take: bound and hidden parameters
     # the parameters that the model may fill; the others get services or the context
     visible: tuple[Parameter, ...] = field(default=Factory(_visible, takes_self=True), init=False)
 
@@ -162,7 +162,7 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
     signature, a type can't be resolved, or two parameters take the context.
     """
     try:
-        raw = inspect.signature(function, **lenient())
+        raw = inspect_signature(function)
     except (TypeError, ValueError, NameError) as error:
         hint = "Wrap it in a function with typed parameters."
         raise DefinitionError(f"its signature can't be read ({error})", tool=tool, hint=hint) from None
@@ -170,14 +170,14 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
         what, hint = "it is a method without its instance, which no model can give.", "Take it from an instance."
         raise DefinitionError(what, tool=tool, parameter=next(iter(raw.parameters), ""), hint=hint)
     _, bound = without_partials(function)
-    written = [each for each in raw.parameters.values() if each.name not in bound][method:]
+    written = [each for each in raw.parameters.values() if each.name not in bound][method:]  # without self
     if written and hasattr(function, "dispatch") and hasattr(function, "registry"):  # of functools.singledispatch
-        written[0] = written[0].replace(kind=Kind.POSITIONAL_ONLY)
+        written[0] = written[0].replace(kind=ParameterKind.POSITIONAL_ONLY)
     _check_wrappers(function, written, tool, method=method)
     parameters = tuple(_parameter(each, function, tool) for each in written)
     returns = raw.return_annotation
     if returns is not EMPTY:
-        returns = resolved(returns, function, tool=tool, parameter="return")
+        returns = resolve_type(returns, function, tool=tool, parameter="return")
     signature = Signature(parameters, returns)
     if len(contexts := [each.name for each in parameters if each.annotation is ToolContext]) > 1:
         what = "a second parameter takes the context"
@@ -185,19 +185,19 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
     keys = [each.key for each in signature.visible]
     if twice := next((key for key in keys if keys.count(key) > 1), ""):
         raise DefinitionError("two parameters have this name in JSON", tool=tool, parameter=twice)
-    if not written or written[-1].kind is not Kind.VAR_KEYWORD:
+    if not written or written[-1].kind is not ParameterKind.VAR_KEYWORD:
         return signature
-    every = inspect.signature(innermost(function), **lenient()).parameters.values()
-    taken = {each.name for each in every if each.kind not in STARRED} - {each.name for each in signature.visible}
+    every = inspect_signature(innermost(function)).parameters.values()
+    reserved = {each.name for each in every if each.kind not in STARRED} - {each.name for each in signature.visible}
     *others, rest = parameters
-    return Signature((*others, *_unpack(rest, tool)), signature.returns, frozenset(taken))
+    return Signature((*others, *_unpack(rest, tool)), signature.returns, frozenset(reserved))
 
 
-def names_of(function: Callable[..., Any], parameters: Sequence[Parameter]) -> frozenset[str]:
-    """The names that its docstring may describe: those of its parameters, also bound ones, and those for the model."""
+def names_in_docstring(function: Callable[..., Any], parameters: Sequence[Parameter]) -> frozenset[str]:
+    """The names that its docstring may describe: of its parameters, also bound ones, and the names for the model."""
     code = getattr(innermost(function), "__code__", None)
     own = () if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    shown = (each for each in parameters if each.kind is not Kind.VAR_KEYWORD)
+    shown = (each for each in parameters if each.kind is not ParameterKind.VAR_KEYWORD)
     return frozenset((*own, *(name for each in shown for name in (each.name, each.key))))
 
 
@@ -210,7 +210,7 @@ def is_method(function: Callable[..., Any]) -> bool:
     scope = function.__qualname__.rpartition(".")[0]
     if not scope or scope.endswith("<locals>"):
         return False
-    return next(iter(inspect.signature(function, **lenient()).parameters.values())).annotation is EMPTY
+    return next(iter(inspect_signature(function).parameters.values())).annotation is EMPTY
 
 
 def _lacks_instance(function: Any, raw: inspect.Signature) -> bool:
@@ -227,11 +227,11 @@ def _check_wrappers(function: Any, written: Sequence[inspect.Parameter], tool: s
     """Raises `DefinitionError` if a wrapper (`functools.wraps`, or a `__signature__`) can't be called as it shows."""
     if inspect.isfunction(function) and not vars(function):
         return
-    by_position = any(each.kind in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in written)
+    by_position = any(each.kind in (ParameterKind.POSITIONAL_ONLY, ParameterKind.VAR_POSITIONAL) for each in written)
     args: list[Any] = [None] * method
     kwargs: dict[str, Any] = {}
     for each in written:
-        if each.kind is Kind.VAR_POSITIONAL or (by_position and each.kind in POSITIONAL):
+        if each.kind is ParameterKind.VAR_POSITIONAL or (by_position and each.kind in POSITIONAL):
             args.append(None)
         else:
             kwargs[each.name] = None
@@ -265,15 +265,15 @@ def _check_binds(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: str) -> Parameter:
     annotation = written.annotation
-    annotation = Any if annotation is EMPTY else resolved(annotation, function, tool=tool, parameter=written.name)
-    annotation, default, make_default = with_default(annotation, written.default, written.name, tool)
+    annotation = Any if annotation is EMPTY else resolve_type(annotation, function, tool=tool, parameter=written.name)
+    annotation, default, make_default = read_default(annotation, written.default, written.name, tool)
     service, what, hint = injected_kind(annotation), "", ""
     if _is_context(annotation):
         annotation = ToolContext
-    elif _is_kind_of_context(annotation):
+    elif _is_context_class(annotation):
         what = "the model would have to fill it: the registry passes only ToolContext itself"
         hint = "Annotate it ToolContext; the request is its `request`."
-    elif service is not None and (not is_kind(service) or _is_kind_of_context(service)):
+    elif service is not None and (not is_kind(service) or _is_context_class(service)):
         what = f"a service is found by its class or protocol, and {service} is neither"
         hint = "Write Injected[SomeClass]."
     if not what and written.kind in STARRED and (service or make_default or annotation is ToolContext):
@@ -284,8 +284,8 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
     return Parameter(written.name, annotation, default, written.kind, service, make_default)
 
 
-def with_default(annotation: Any, default: Any, name: str, tool: str) -> tuple[Any, Any, Callable[[], Any] | None]:
-    """A parameter's annotation, with pydantic's `Field(...)` in it, its default, and what makes a declared one."""
+def read_default(annotation: Any, default: Any, name: str, tool: str) -> tuple[Any, Any, Callable[[], Any] | None]:
+    """The annotation, default and `make_default` of a `Parameter`, also where pydantic's `Field(...)` declares them."""
     try:
         if declared := declaration_of(default):
             if declared != "pydantic.Field":
@@ -311,7 +311,7 @@ def _is_context(annotation: Any) -> bool:
     return origin in _UNIONS and any(map(_is_context, get_args(annotation)))
 
 
-def _is_kind_of_context(annotation: object) -> bool:
+def _is_context_class(annotation: object) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, (ReadonlyContext, ToolContext))
 
 
@@ -327,9 +327,9 @@ def _unpack(rest: Parameter, tool: str) -> Sequence[Parameter]:
         raise DefinitionError(what, tool=tool, parameter=rest.name, annotation=rest.annotation)
     parameters: list[Parameter] = []
     for each in fields:
-        annotation, default, make = with_default(each.annotation, EMPTY, each.key, tool)
+        annotation, default, make = read_default(each.annotation, EMPTY, each.key, tool)
         default = OMITTED if default is EMPTY and not each.required else default
-        parameters.append(Parameter(each.key, annotation, default, Kind.KEYWORD_ONLY, make_default=make))
+        parameters.append(Parameter(each.key, annotation, default, ParameterKind.KEYWORD_ONLY, make_default=make))
     return parameters
 
 
@@ -350,7 +350,7 @@ _FLAVOURS: Final = (
 _LISTS: Final = (list, tuple, abc.Sequence, abc.Iterable)
 _NONE: Final = type(None)
 _READY: Final = (ToolResult, *CONTENT_TYPES)  # a result, or a part of one, already
-_SILENT: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoReturn, typing.Never, *_READY)
+_UNSTRUCTURED: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoReturn, typing.Never, *_READY)
 """Types without structured results: text and bytes become content."""
 
 
@@ -362,17 +362,17 @@ def read_return(function: Callable[..., Any], returns: Any) -> tuple[CallableKin
     """
     parts: tuple[Any, ...] = get_args(returns)
     origin = get_origin(returns) or returns
-    written = next((each for kinds, each in _FLAVOURS if origin in kinds), None)
+    annotated = next((each for kinds, each in _FLAVOURS if origin in kinds), None)
     flavour = CallableKind.of(function)
-    if flavour is CallableKind.PLAIN and written is not None:
-        flavour = written
-    if flavour is CallableKind.ASYNC and written is CallableKind.ASYNC:
+    if flavour is CallableKind.PLAIN and annotated is not None:
+        flavour = annotated
+    if flavour is CallableKind.ASYNC and annotated is CallableKind.ASYNC:
         return flavour, parts[-1] if parts else EMPTY
     if flavour is CallableKind.GENERATOR and len(parts) > 2 and parts[2] not in (None, _NONE):
         return flavour, parts[2]
     if flavour not in (CallableKind.GENERATOR, CallableKind.ASYNC_GENERATOR):
         return flavour, returns
-    item = parts[0] if parts else Any  # text counts as data
+    item = parts[0] if parts else Any  # also `str`: a list of texts is data
     return flavour, EMPTY if item in (Any, object, _NONE) or _is_ready(item) else list[item]
 
 
@@ -406,7 +406,7 @@ def _part_with_structure(annotation: Any) -> Any:
     """The part of a type that is a structured result; `EMPTY` if there is none."""
     origin = get_origin(annotation)
     parts: tuple[Any, ...] = get_args(annotation)
-    if annotation is None or annotation in _SILENT or isinstance(annotation, typing.TypeVar):
+    if annotation is None or annotation in _UNSTRUCTURED or isinstance(annotation, typing.TypeVar):
         return EMPTY
     if origin is typing.Annotated:
         return EMPTY if _part_with_structure(parts[0]) is EMPTY else annotation
@@ -421,7 +421,7 @@ def _part_with_structure(annotation: Any) -> Any:
 
 
 def _is_ready(annotation: Any) -> bool:
-    """Whether a list's items are, or may be, content already."""
+    """Whether items of this type are, or may be, content already."""
     members = get_args(annotation) if get_origin(annotation) in _UNIONS else (annotation,)
     return any(each in _READY for each in members)
 

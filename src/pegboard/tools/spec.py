@@ -20,7 +20,6 @@ ConflictPolicy: TypeAlias = Literal["error", "keep", "replace", "shadow", "prefi
 """For two tools of one name: raise an error, use the earlier, use the later, use the later until it is disposed, or
 prefix the later's name with its plugin's."""
 
-
 _DISTRIBUTION: Final = re.compile("[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
 
 
@@ -170,7 +169,7 @@ class Policy:
         return cls(**{_RUNS[wire]: value for wire, value in data.items()})
 
 
-_RUNS: Final = {
+_RUNS: Final = {  # key in `Policy.runs` -> attribute
     {"memory_limit": "memoryLimit"}.get(name, name): name
     for name in ("executor", "queue", "sends", "timeout", "memory_limit", "retries")
 }
@@ -207,8 +206,8 @@ ARGUMENT_KINDS: Final = get_args(ArgumentKind)
 
 def freeform_schema(description: str | None = None) -> JsonText:
     """The schema of a freeform tool: an object with one string, `input`, and its description."""
-    text = {"type": "string"} if description is None else {"type": "string", "description": description}
-    properties = {"input": text}
+    string = {"type": "string"} if description is None else {"type": "string", "description": description}
+    properties = {"input": string}
     return json_text({"type": "object", "properties": properties, "required": ["input"], "additionalProperties": False})
 
 
@@ -232,7 +231,7 @@ NO_INPUT: Final = json_text({"type": "object", "properties": {}, "additionalProp
 """The schema of a tool without arguments."""
 
 
-def _strings_only(what: str, given: Any) -> dict[str, None]:
+def _unique_strings(what: str, given: Any) -> dict[str, None]:
     strings = dict.fromkeys(tuple_of(what, str)(given))
     for each in strings:
         _check_unicode(what, each)
@@ -244,8 +243,8 @@ def _check_unicode(what: str, text: str | None) -> None:
         raise ValueError(f"{what}: {text!r:.100} must not hold lone surrogates")
 
 
-def _usable(grammar: Grammar, _attribute: Any, definition: object) -> None:
-    """Validator: refuses a definition that isn't a string, or isn't a pattern for the syntax `"regex"`."""
+def _check_definition(grammar: Grammar, _attribute: Any, definition: object) -> None:
+    """Refuses a definition that isn't a string, or for the syntax `"regex"` isn't a pattern."""
     if not isinstance(definition, str):
         raise TypeError(f"the definition of a grammar must be a string, got {definition!r:.100}")
     _check_unicode("definition", definition)
@@ -288,7 +287,7 @@ class ToolAnnotations(JsonRecord):
 
 
 _HINTS: Final = tuple((each.name, json_name(ToolAnnotations, each)) for each in attrs.fields(ToolAnnotations))
-UNSET: Final = ToolAnnotations()
+NO_HINTS: Final = ToolAnnotations()
 
 
 @frozen
@@ -306,7 +305,7 @@ class Grammar(JsonRecord):
     """
 
     syntax: Literal["lark", "regex"] = field(validator=one_of("lark", "regex"))
-    definition: str = field(validator=_usable)
+    definition: str = field(validator=_check_definition)
 
 
 @frozen
@@ -325,7 +324,7 @@ class Concurrency:
     mode: Literal["shared", "exclusive", "key", "path"] = field(
         default="shared", validator=one_of("shared", "exclusive", "key", "path")
     )
-    key: tuple[str, ...] = field(default=(), converter=lambda names: tuple(_strings_only("key", names)))
+    key: tuple[str, ...] = field(default=(), converter=lambda names: tuple(_unique_strings("key", names)))
     access: Literal["read", "write"] = field(default="write", validator=one_of("read", "write"))
 
     def __attrs_post_init__(self) -> None:
@@ -351,7 +350,7 @@ def concurrency_of(wanted: Any) -> Concurrency:
 _ENCODED: Final = '"contentEncoding"'
 
 
-def _argument_kinds(given: Mapping[str, Any] | JsonText) -> JsonText:
+def _kinds_text(given: Mapping[str, Any] | JsonText) -> JsonText:
     if type(given) is JsonText:
         return given
     if not isinstance(given, Mapping):
@@ -366,10 +365,10 @@ def _argument_kinds(given: Mapping[str, Any] | JsonText) -> JsonText:
 
 
 def _sort_tags(tags: Any) -> tuple[str, ...]:
-    return tuple(sorted(_strings_only("tags", tags))) if tags else ()
+    return tuple(sorted(_unique_strings("tags", tags))) if tags else ()
 
 
-def _some(examples: Any) -> JsonText | None:
+def _examples_text(examples: Any) -> JsonText | None:
     return json_text(list(examples) if isinstance(examples, tuple) else examples) if examples else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
@@ -410,9 +409,9 @@ class ToolSpec:
         default=None, converter=attrs.converters.optional(lambda text: encodable_text(text, "title"))
     )
     kind: _Kind = field(default="function", validator=one_of(*KINDS))
-    annotations: ToolAnnotations = UNSET
+    annotations: ToolAnnotations = NO_HINTS
     tags: tuple[str, ...] = field(default=(), converter=_sort_tags)
-    _examples: JsonText | None = field(default=None, alias="examples", converter=with_name("examples", _some))
+    _examples: JsonText | None = field(default=None, alias="examples", converter=with_name("examples", _examples_text))
     grammar: Grammar | None = None
     provider_id: str | None = None
     _provider_arguments: JsonText = field(
@@ -423,9 +422,7 @@ class ToolSpec:
     deferred: bool = False
     concurrency: Concurrency = SHARED
     permission: str | None = None
-    _permission_arguments: JsonText = field(
-        default=EMPTY_OBJECT, alias="permission_arguments", converter=_argument_kinds
-    )
+    _permission_arguments: JsonText = field(default=EMPTY_OBJECT, alias="permission_arguments", converter=_kinds_text)
     requires_confirmation: bool = False
     version: str | None = None
     original_name: str | None = None
@@ -438,11 +435,11 @@ class ToolSpec:
     def __attrs_post_init__(self) -> None:
         if self.kind == "freeform" and self._input_schema is NO_INPUT:
             object.__setattr__(self, "_input_schema", FREEFORM_SCHEMA)
-        if not self.provider_id and (self.kind == "provider" or self.provider_id is not None):
+        if not self.provider_id and (self.kind == "provider" or self.provider_id is not None):  # it is missing, or ""
             raise ValueError("provider_id: a provider tool needs the provider's own name, such as 'openai.web_search'")
         for what in ("provider_id", "permission", "version", "original_name"):
             _check_unicode(what, getattr(self, what))
-        for name, what in _JSON.items():
+        for name, what in _JSON_TEXTS.items():
             text: JsonText | None = getattr(self, name)
             if text is not None and (fault := surrogate_fault(text)) is not None:
                 raise ValueError(f"{what}: {fault}")
@@ -463,8 +460,8 @@ class ToolSpec:
             return False
         schema = self.input_schema
         own = schema.get("properties", {}).get(argument)
-        definitions = () if '"$ref"' in json_text([own]) else ("$defs", "definitions")
-        rest = {name: each for name, each in schema.items() if name not in definitions}
+        unused = () if '"$ref"' in json_text([own]) else ("$defs", "definitions")
+        rest = {name: each for name, each in schema.items() if name not in unused}  # `allOf` and others may apply to it
         return _ENCODED in json_text({**rest, "properties": [own]})
 
     @property
@@ -507,7 +504,7 @@ class ToolSpec:
         """`"sha256:..."` over all attributes of this spec, cached."""
         if self._digest is None:
             object.__setattr__(self, "_digest", digest_of(self.to_json()))
-        return self._digest or ""
+        return self._digest or ""  # never empty, which the type checker can't know
 
     def evolve(self, **changes: Any) -> ToolSpec:
         """A copy with some attributes changed; names as in the constructor."""
@@ -550,7 +547,7 @@ class ToolSpec:
         return hash(self.name)
 
 
-_JSON: Final = {each.name: each.alias or "" for each in attrs.fields(ToolSpec) if "JsonText" in f"{each.type}"}
+_JSON_TEXTS: Final = {each.name: each.alias or "" for each in attrs.fields(ToolSpec) if "JsonText" in f"{each.type}"}
 _JSON_TYPES: Final = {"JsonText": dict, "ToolAnnotations": dict, "Grammar": dict, "Concurrency": dict, "bool": bool}
 _FACTS: Final[Mapping[str, tuple[str, type]]] = {
     json_name(JsonRecord, each.evolve(name=each.alias)): (
@@ -562,24 +559,25 @@ _FACTS: Final[Mapping[str, tuple[str, type]]] = {
 } | {"tags": ("tags", list), "examples": ("examples", list)}
 """The JSON keys of a spec, each with its attribute and JSON type."""
 
-_ITEMS: Final = {"tags": (str, "strings"), "examples": (dict, "objects")}
-_PARTS: Final[Mapping[str, Callable[[JsonObject], Any]]] = {
+_ITEM_TYPES: Final = {"tags": (str, "strings"), "examples": (dict, "objects")}
+_READERS: Final[Mapping[str, Callable[[JsonObject], Any]]] = {
     "annotations": ToolAnnotations.from_json,
     "grammar": lambda members: Grammar(**members),
     "concurrency": lambda members: Concurrency(**members),
-    "permissionArguments": _argument_kinds,
+    "permissionArguments": _kinds_text,
 }
 
 
 def _read(wire: str, value: Any) -> Any:
-    kind = _FACTS[wire][1]
-    if wire in _ITEMS:
-        item, items = _ITEMS[wire]
+    """The value of an attribute, from the one of its key in JSON."""
+    expected = _FACTS[wire][1]
+    if wire in _ITEM_TYPES:
+        item, items = _ITEM_TYPES[wire]
         if not isinstance(value, list) or not all(isinstance(each, item) for each in cast("list[Any]", value)):
             raise ValueError(f"{wire}: expected a list of {items}")
-    elif type(value) is not kind:
-        raise ValueError(f"{wire}: expected {kind.__name__}, found {type(value).__name__}")
-    read = _PARTS.get(wire)
+    elif type(value) is not expected:
+        raise ValueError(f"{wire}: expected {expected.__name__}, found {type(value).__name__}")
+    read = _READERS.get(wire)
     try:
         return cast("Any", value) if read is None else read(cast("Any", value))
     except TypeError as error:

@@ -21,7 +21,7 @@ from pegboard.tools.handler import (
     Confirmer,
     ErrorWriter,
     Handler,
-    LateHandler,
+    LazyHandler,
     PermissionValues,
     Preparer,
     Previewer,
@@ -37,12 +37,12 @@ from pegboard.tools.options import OUTSIDE_SPEC, CommonOptions, ToolOptions, che
 from pegboard.tools.signature import (
     EMPTY,
     STARRED,
-    Kind,
+    ParameterKind,
     Signature,
     docstring_of,
     is_method,
     name_of,
-    names_of,
+    names_in_docstring,
     output_of,
     read_return,
     signature_of,
@@ -74,16 +74,16 @@ class Tool:
 
     Attributes:
         spec: The tool's declaration.
-        handler: Runs the tool; a `LateHandler` is loaded at the first call.
+        handler: Runs the tool; a `LazyHandler` is loaded at the first call.
         origin: Its plugin, distribution and toolset.
         policy: The policy for its calls.
         work_dir: Returns the base folder of relative paths; `None`: the call's.
         permission_values: Returns the values that rules match; `None`: the arguments themselves.
-        confirms: Selects the calls that need confirmation; `None`: by `spec.requires_confirmation`.
+        confirms: The option `requires_confirmation` that is a predicate; `None`: by `spec.requires_confirmation`.
         by_arguments: The options `read_only`, `destructive` and `concurrency` that are functions of the arguments.
-        checks: The tool's own check of validated arguments.
-        process_request: Changes the model request that the tool is resolved for: `(request, context, services)`, plain
-            or async, returns the next request or `None`; as a request processor, it takes some of them, by name.
+        checks: The option `check`, the tool's own check of validated arguments; the method `check` runs all checks.
+        process_request: Changes the model request that the tool is resolved for, as a request processor: takes some of
+            `(request, context, services)`, by name, is plain or async, and returns the next request or `None`.
         former_names: The names before it was renamed, the original first: permission rules for them apply, too.
         former_permissions: The permissions that it declared before: rules for them that deny or ask apply, too.
         own_names: Argument name for the model -> the tool's own name, if a `Reshape` has renamed it.
@@ -93,7 +93,7 @@ class Tool:
     """
 
     spec: ToolSpec
-    handler: Handler | LateHandler | None = None
+    handler: Handler | LazyHandler | None = None
     origin: Origin = HOST
     policy: Policy = DEFAULT_POLICY
     preview: Previewer | None = None
@@ -137,10 +137,10 @@ class Tool:
         It is marked destructive, requires confirmation, has a permission, asks for one, or is of an untrusted origin.
         `registry.may_ask(tool)` also takes rules, the mode and callbacks into account.
         """
-        spec = self.spec
-        marked = spec.annotations.destructive_hint is True or spec.requires_confirmation
-        marked = marked or "destructive" in self.by_arguments or bool(self.asks)
-        return marked or self.confirms is not None or spec.permission is not None or not self.origin.trusted
+        spec, hints = self.spec, self.spec.annotations
+        declared = hints.destructive_hint is True or spec.requires_confirmation or spec.permission is not None
+        by_function = "destructive" in self.by_arguments or self.confirms is not None
+        return declared or by_function or bool(self.asks) or not self.origin.trusted
 
     @cached_property
     def runs_plainly(self) -> bool:
@@ -204,10 +204,10 @@ class Tool:
         Raises:
             PluginError: The tool's plugin had to be imported, and failed.
         """
-        if isinstance(self.handler, LateHandler):
+        if isinstance(self.handler, LazyHandler):
             loaded = self.handler.load()
             if not isinstance(loaded, Coroutine):
-                return self.handler.completed(self, loaded).check(arguments)
+                return self.handler.complete(self, loaded).check(arguments)
             loaded.close()
         if not isinstance(arguments, dict):
             arguments = dict(arguments)
@@ -294,9 +294,9 @@ class Tool:
         from pegboard.threads import run_in_thread
         from pegboard.tools.services import Services
 
-        loaded: list[Handler] = []  # outlives an event loop, as services don't
+        loaded: list[Handler] = []  # also for later event loops: a service is opened again in each
 
-        async def handler() -> Handler:
+        async def load_handler() -> Handler:
             if not loaded:
                 from pkgutil import resolve_name  # needed for such tools only
 
@@ -311,9 +311,9 @@ class Tool:
                 loaded.append(cast("Handler", made.handler))
             return loaded[0]
 
-        services = Services()
-        services.provide(Handler, handler, scope="registry")
-        return cls(spec, LateHandler(lambda: services.use(Handler, None)))
+        services = Services()  # concurrent calls wait for the one that loads
+        services.provide(Handler, load_handler, scope="registry")
+        return cls(spec, LazyHandler(lambda: services.use(Handler, None)))
 
     @classmethod
     def freeform(
@@ -388,7 +388,7 @@ def tools_html(tools: Iterable[Tool]) -> str:
 
 
 ATTRIBUTE: Final = "__pegboard_tool__"  # the attribute of a decorated function with its `Tool` or `Method`
-_HOOKS: Final = ("confirms", "checks", *OUTSIDE_SPEC)
+_MAY_BE_METHODS: Final = ("confirms", "checks", *OUTSIDE_SPEC)
 
 
 @frozen(eq=False)
@@ -397,14 +397,14 @@ class Method:
 
     tool: Tool
 
-    def bound(self, method: Callable[..., Any], instance: object) -> Tool:
+    def bind(self, method: Callable[..., Any], instance: object) -> Tool:
         """The tool of `instance.method`."""
-        hooks = {name: _bind_hook(getattr(self.tool, name), instance) for name in _HOOKS}
-        functions = {name: _bind_hook(each, instance) for name, each in self.tool.by_arguments.items()}
-        return calling(self.tool, method).evolve(**hooks, by_arguments=functions)
+        attributes = {name: _bind_if_method(getattr(self.tool, name), instance) for name in _MAY_BE_METHODS}
+        functions = {name: _bind_if_method(each, instance) for name, each in self.tool.by_arguments.items()}
+        return with_function(self.tool, method).evolve(**attributes, by_arguments=functions)
 
 
-def calling(tool: Tool, function: Callable[..., Any]) -> Tool:
+def with_function(tool: Tool, function: Callable[..., Any]) -> Tool:
     """The tool with its handler calling `function`: a bound method, or the result of a later decorator."""
     assert isinstance(tool.handler, Handler)
     same = getattr(function, "__func__", function) is tool.handler.function
@@ -412,9 +412,9 @@ def calling(tool: Tool, function: Callable[..., Any]) -> Tool:
     return tool.evolve(handler=evolve(tool.handler, function=function, flavour=flavour))
 
 
-def _bind_hook(hook: Any, instance: object) -> Any:
-    """Binds a preview, predicate or check that is a method of the tool's class to the instance."""
-    return hook.__get__(instance) if inspect.isfunction(hook) and is_method(hook) else hook
+def _bind_if_method(value: Any, instance: object) -> Any:
+    """Binds a preview, predicate or check that is a method of the tool's class to the instance; others stay."""
+    return value.__get__(instance) if inspect.isfunction(value) and is_method(value) else value
 
 
 LONG_RUNNING: Final = (  # the end of a long-running tool's description, so that the model waits
@@ -441,21 +441,21 @@ def make_tool(
 ) -> Tool:
     """Makes a tool from derived attributes of its spec, with its name, and the checked options, which override them.
 
-    `returns` is the type of the result of the handler, which gets what the options say by name.
+    `make_handler` gets `blocking` and `wraps_result`, by name; `returns` is the type of its function's result.
     """
     name: str = facts["name"]
     if "output_schema" in options:
-        given_schema, is_wrapped = options["output_schema"], False
-        output = None if given_schema is None else schema_as_text(given_schema, name, "output_schema")
+        own, is_wrapped = options["output_schema"], False
+        output = None if own is None else schema_as_text(own, name, "output_schema")
     else:
         output, is_wrapped = output_of(returns, tool=name)
     blocking = options.get("blocking", True)
     handler = None if make_handler is None else make_handler(blocking=blocking, wraps_result=is_wrapped)
     try:
-        given: dict[str, Any] = {**facts, "output_schema": output, **spec_facts(options)}
-        if given.get("long_running"):
-            given["description"] = f"{given.get('description', '')}\n\n{LONG_RUNNING}".lstrip()
-        spec, attributes = ToolSpec(**given), tool_facts(options)
+        declared: dict[str, Any] = {**facts, "output_schema": output, **spec_facts(options)}
+        if declared.get("long_running"):
+            declared["description"] = f"{declared.get('description', '')}\n\n{LONG_RUNNING}".lstrip()
+        spec, attributes = ToolSpec(**declared), tool_facts(options)
     except (TypeError, ValueError) as error:
         raise DefinitionError(str(error), tool=name) from None
     for each in filter(spec.is_encoded, () if "permission_values" in options else spec.permission_arguments):
@@ -464,11 +464,11 @@ def make_tool(
     made = Tool(spec, handler, **attributes)
     if "examples" not in options:
         return made
-    unchecked, examples = made.evolve(checks=None), tuple(options["examples"])  # without the tool's own check
+    without_own_check, examples = made.evolve(checks=None), tuple(options["examples"])
     for index, example in enumerate(examples):
         if not isinstance(example, Mapping):
             raise DefinitionError(f"example {index} isn't a mapping of arguments: {example!r:.100}", tool=made.name)
-        if problems := unchecked.check(example):  # pyright: ignore[reportUnknownArgumentType]
+        if problems := without_own_check.check(example):  # pyright: ignore[reportUnknownArgumentType]
             hint = "Correct the example or the types."
             raise DefinitionError(f"example {index} doesn't fit: {'; '.join(problems)}", tool=made.name, hint=hint)
     return made.with_spec(examples=examples)
@@ -537,35 +537,35 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
     given = check_options(options, tool=name, of_function=True)
     signature = signature_of(function, tool=name, method=method)
     of_fields = takes_fields(given, signature.visible, name)
-    documented = docstring_of(function, names_of(function, signature.parameters))
+    documented = docstring_of(function, names_in_docstring(function, signature.parameters))
     facts = {
         "name": name,
         "description": documented.description,
         "input_schema": input_schema_of(given, signature.visible, documented.parameters, name, of_fields=of_fields),
     }
-    matched: Iterable[str] = () if "permission_values" in given else given.get("permission_arguments", ())
-    if matched and not any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
+    for_rules: Iterable[str] = () if "permission_values" in given else given.get("permission_arguments", ())
+    if for_rules and not any(each.kind is ParameterKind.VAR_KEYWORD for each in signature.visible):
         known = json.loads(facts["input_schema"]).get("properties", {})
-        for each in matched:
+        for each in for_rules:
             if each not in known:  # rules would never match
                 near = near_or_known(each, known)
                 raise DefinitionError(f"permission_arguments: there is no argument {each!r}.{near}", tool=name)
     make_binder = functools.partial(binder_of, signature, strict="input_schema" in given, of_fields=of_fields)
-    return _run_by(function, signature, make_binder, facts, given)
+    return _make_function_tool(function, signature, make_binder, facts, given)
 
 
-def _run_by(
+def _make_function_tool(
     function: Callable[..., Any],
     signature: Signature,
     make_binder: Callable[[], Binder],
     facts: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Tool:
-    flavour, returned = read_return(function, signature.returns)
+    flavour, result_type = read_return(function, signature.returns)
     takes_context = signature.visible != signature.parameters
     injects = tuple(each for each in signature.parameters if each.service is not None)
     make = functools.partial(Handler, function, make_binder, flavour, injects=injects, takes_context=takes_context)
-    return make_tool(facts, options, make, returned)
+    return make_tool(facts, options, make, result_type)
 
 
 def _raw_tool(
@@ -580,16 +580,16 @@ def _raw_tool(
     if function is None:
         return make_tool(facts, options)
     signature = signature_of(function, tool=name)
-    takes = [each for each in signature.visible if each.default is EMPTY] or signature.visible
-    if len(takes) != 1 or takes[0].kind in STARRED:
+    required = [each for each in signature.visible if each.default is EMPTY] or signature.visible
+    if len(required) != 1 or required[0].kind in STARRED:
         hint = "A ToolContext parameter gets the context, Injected[...] ones services; any others need defaults."
         what = "the arguments as a mapping" if argument is None else "the text"
         raise DefinitionError(f"its handler must take exactly one parameter, {what}", tool=name, hint=hint)
-    filled = [each for each in signature.parameters if each not in signature.visible or each is takes[0]]
+    filled = [each for each in signature.parameters if each not in signature.visible or each is required[0]]
     signature = evolve(signature, parameters=tuple(filled))
     make_binder = functools.partial(binder_of_one, signature, argument)
     docstring = docstring_of(function)
     facts = {**facts, "description": docstring.description}
     if argument is not None:
-        facts["input_schema"] = freeform_schema(docstring.parameters.get(takes[0].name))
-    return _run_by(function, signature, make_binder, facts, options)
+        facts["input_schema"] = freeform_schema(docstring.parameters.get(required[0].name))
+    return _make_function_tool(function, signature, make_binder, facts, options)

@@ -15,9 +15,18 @@ from pegboard.schema.docstrings import parse_docstring
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler, binder_of, input_schema_of, schema_as_text, takes_context
 from pegboard.tools.options import CommonOptions, check_options
-from pegboard.tools.signature import EMPTY, Kind, Parameter, Signature, lenient, resolved, snake_case, with_default
+from pegboard.tools.signature import (
+    EMPTY,
+    Parameter,
+    ParameterKind,
+    Signature,
+    inspect_signature,
+    read_default,
+    resolve_type,
+    snake_case,
+)
 from pegboard.tools.spec import NO_INPUT
-from pegboard.tools.tool import ATTRIBUTE, Method, Tool, calling, check_schemas, make_tool
+from pegboard.tools.tool import ATTRIBUTE, Method, Tool, check_schemas, make_tool, with_function
 from pegboard.typing import JsonSchema
 
 Input = TypeVar("Input")
@@ -81,8 +90,8 @@ class TypedTool(Generic[Input, Output]):
             InvalidNameError: The name isn't accepted by every provider.
         """
         name = self.name or snake_case(type(self).__name__)
-        takes, gives = (resolved(each, self.call, tool=name, parameter="input") for each in _types(type(self), name))
-        make_binder, input_schema = _taking(self, takes, name)
+        takes, gives = (resolve_type(one, self.call, tool=name, parameter="input") for one in _types(type(self), name))
+        make_binder, input_schema = _read_input(self, takes, name)
         _check_names(type(self), name)
         given = check_options({**_options(self, make_binder), **options}, tool=name)
         bases = type(self).__mro__
@@ -97,11 +106,11 @@ def _is_typed_class(thing: object) -> bool:
     return isinstance(thing, type) and issubclass(thing, TypedTool)
 
 
-def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[[], Binder], JsonText]:
-    """The factory of the binder for `call`, cached, and the input schema: the tool's own, or derived from the type."""
+def _read_input(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[[], Binder], JsonText]:
+    """The factory of the binder for `call`, which makes it once, and the input schema: its own, or the type's."""
     from pegboard.schema.types import schema_of
 
-    parameters = list(inspect.signature(tool.call, **lenient()).parameters)
+    parameters = list(inspect_signature(tool.call).parameters)
     if len(parameters) != 2 or type(tool).call is vars(TypedTool)["call"]:
         hint = "Write call(self, context, input)."
         raise DefinitionError("it has no method `call` that takes a context and an input", tool=name, hint=hint)
@@ -109,11 +118,11 @@ def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[
     if takes is None or takes is _NONE:
         text = NO_INPUT if own is None else schema_as_text(own, name, "input_schema")
         return (lambda: lambda context, _: ((context, None), {})), text
-    if with_default(takes, EMPTY, parameters[1], name)[2] is not None:
+    if read_default(takes, EMPTY, parameters[1], name)[2] is not None:
         hint = "Remove it, or give it to a field of a class."
         raise DefinitionError("its input can't have a default", tool=name, parameter=parameters[1], hint=hint)
     context, one = (
-        Parameter(each, annotation, EMPTY, Kind.POSITIONAL_ONLY)
+        Parameter(each, annotation, EMPTY, ParameterKind.POSITIONAL_ONLY)
         for each, annotation in zip(parameters, (ToolContext, takes), strict=True)
     )
     of_fields = schema_of(takes, tool=name).get("type") == "object"
@@ -125,17 +134,17 @@ def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[
 def _pass_input_to(
     make_binder: Callable[[], Binder], method: Callable[..., Any], otherwise: Callable[[StructureError], Any]
 ) -> Callable[..., Any]:
-    """A method of the input as a function of the arguments; `otherwise` is called if they can't be structured."""
+    """A function of the arguments that passes them to the method, structured; `otherwise` if they can't be."""
     with_context = takes_context(method)
 
-    def given(arguments: Mapping[str, Any], context: ReadonlyContext | None = None) -> Any:
+    def call_method(arguments: Mapping[str, Any], context: ReadonlyContext | None = None) -> Any:
         try:
             (_, structured), _ = make_binder()(ToolContext(), arguments)
         except StructureError as error:
             return otherwise(error)
         return method(structured, context=context) if with_context else method(structured)
 
-    return given
+    return call_method
 
 
 def _check_names(cls: type, tool: str) -> None:
@@ -150,24 +159,24 @@ def _check_names(cls: type, tool: str) -> None:
 
 def _options(tool: TypedTool[Any, Any], make_binder: Callable[[], Binder]) -> dict[str, Any]:
     """The options set by attributes and methods."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for name in CommonOptions.__optional_keys__:
         value = getattr(tool, name, "")
         if name in _ON_INPUT and callable(value):
-            found[name] = _pass_input_to(make_binder, value, _ON_INPUT[name])
+            options[name] = _pass_input_to(make_binder, value, _ON_INPUT[name])
         elif value != "":
-            found[name] = value
-    return found
+            options[name] = value
+    return options
 
 
 def _types(cls: type[TypedTool[Any, Any]], tool: str) -> Sequence[Any]:
     """The input and output types of a class, perhaps by generic classes in between."""
     base = _base_of(cls)
-    found = get_args(base)
-    if not found or base.__parameters__:
+    types = get_args(base)
+    if not types or base.__parameters__:
         hint = f"Write class {cls.__name__}(TypedTool[SomeInput, SomeOutput])."
         raise DefinitionError("its input and output types aren't given", tool=tool, hint=hint)
-    return found
+    return types
 
 
 def _base_of(cls: Any) -> Any:
@@ -204,13 +213,13 @@ def tool_of(thing: object) -> Tool | None:
         if not inspect.ismethod(thing):
             hint = "Take it from an instance: tool_of(instance.method)."
             raise DefinitionError("it is a method and has no instance", tool=carried.tool.name, hint=hint)
-        return carried.bound(thing, thing.__self__)
+        return carried.bind(thing, thing.__self__)
     if inspect.ismethod(thing):
         hint = "Name it so; then the tool can tell the instance from its arguments."
         raise DefinitionError("the first parameter of a method must be self or cls", tool=carried.name, hint=hint)
     assert isinstance(carried.handler, Handler)
     # A decorator above @tool that uses functools.wraps carries the tool too: what it made is what runs.
-    return carried if carried.handler.function is thing else calling(carried, thing)  # pyright: ignore[reportArgumentType]
+    return carried if carried.handler.function is thing else with_function(carried, thing)  # pyright: ignore[reportArgumentType]
 
 
 def _tools_of(owner: object) -> list[Tool]:
@@ -220,12 +229,12 @@ def _tools_of(owner: object) -> list[Tool]:
     isn't a tool. Functions that a module imports are left out.
     """
     if isinstance(owner, ModuleType):
-        found = [each for each in list(vars(owner).values()) if _is_of_module(each, owner)]
+        things = [each for each in list(vars(owner).values()) if _is_of_module(each, owner)]
     else:
         cls = owner if isinstance(owner, type) else type(owner)
         names = {name: None for base in reversed(cls.__mro__) for name in vars(base)}
-        found = [getattr(owner, name) for name in names if _tool_on(inspect.getattr_static(cls, name, None))]
-    return list(dict.fromkeys(filter(None, map(tool_of, found))))
+        things = [getattr(owner, name) for name in names if _tool_on(inspect.getattr_static(cls, name, None))]
+    return list(dict.fromkeys(filter(None, map(tool_of, things))))
 
 
 def _is_of_module(thing: Any, module: ModuleType) -> bool:
@@ -258,8 +267,8 @@ def tools_from(thing: Any, *, foreign: bool = False) -> list[Tool]:
     one = tool_of(thing)
     if one is not None:
         return [one]
-    if not inspect.isroutine(thing) and (found := _tools_of(thing)):
-        return found
+    if not inspect.isroutine(thing) and (tools := _tools_of(thing)):
+        return tools
     if callable(thing):
         return [Tool.from_function(thing)]
     hint = "Decorate its functions or methods with @tool."

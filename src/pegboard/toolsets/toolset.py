@@ -18,7 +18,7 @@ from pegboard.json import MOST_PROBLEMS, canonical_json, count_text
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.text import visible
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.handler import Binder, Handler, LateHandler
+from pegboard.tools.handler import Binder, Handler, LazyHandler
 from pegboard.tools.spec import HOST, Origin, Problem
 from pegboard.tools.tool import Tool, check_schemas
 from pegboard.toolsets.filters import error_text, filter_tools
@@ -373,9 +373,9 @@ class ToolMapper:
         """The tool changed."""
         known = self._cache.get(tool)
         if known is None:
-            known, late = self._change(tool), tool.handler
-            if isinstance(late, LateHandler) and known.handler is late and known is not tool:
-                known = known.evolve(handler=late.changed(tool, self._change))
+            known, lazy = self._change(tool), tool.handler
+            if isinstance(lazy, LazyHandler) and known.handler is lazy and known is not tool:
+                known = known.evolve(handler=lazy.with_change(tool, self._change))
             self._cache[tool] = known
         return known
 
@@ -393,8 +393,8 @@ def _add_handler(call: Any, flavour: CallableKind | None, thread: OwnThread | No
         handler = Handler(partial(call, tool.spec.name), lambda: bind, flavour)
     if thread is not None and isinstance(handler, Handler) and handler.thread is None:
         handler = evolve(handler, blocking=True, thread=thread)
-    is_late = thread is not None and isinstance(handler, LateHandler)  # `ToolMapper` changes a copy's once it is loaded
-    return tool if handler is tool.handler and not is_late else tool.evolve(handler=handler)
+    is_lazy = thread is not None and isinstance(handler, LazyHandler)  # `ToolMapper` changes a copy's once it is loaded
+    return tool if handler is tool.handler and not is_lazy else tool.evolve(handler=handler)
 
 
 OfferChange: TypeAlias = Callable[[ToolsetResult, ReadonlyContext], Awaitable[ToolsetResult]]

@@ -19,7 +19,7 @@ from pegboard.json import JsonText, StructureError, json_text, path_text, proble
 from pegboard.schema.references import REFERENCES, schemas
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.foreign_names import mapped_name
-from pegboard.tools.handler import Binder, Handler, LateHandler, own_problems
+from pegboard.tools.handler import Binder, Handler, LazyHandler, own_problems
 from pegboard.tools.spec import MAX_LENGTH, Concurrency, Problem, ToolAnnotations, check_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.expression import as_predicate
@@ -429,7 +429,7 @@ def _reshape_tool(tool: Tool, reshape: Reshape) -> Tool:
         presets={**tool.presets, **{before.get(name, name): text for name, text in preset.items()}},
     )
     check_tool_schemas(reshaped)
-    if isinstance(tool.handler, LateHandler):
+    if isinstance(tool.handler, LazyHandler):
         return reshaped
     return reshaped.evolve(**_Reshaping(tool, reshape).parts(tool.handler))
 

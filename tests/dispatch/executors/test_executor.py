@@ -47,7 +47,7 @@ from pegboard.execution import (
 )
 from pegboard.json import StructureError
 from pegboard.tools import DisplayUpdate, tools_from
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.handler import LazyHandler
 
 
 class Remote:
@@ -651,7 +651,7 @@ LATE, HIDDEN = (tools_from(echo)[0].with_spec(name=name) for name in ("late", "h
     ],
 )
 def test_responses(local, name, arguments, facts):
-    executor = local(*ALL, busy, LATE.evolve(handler=LateHandler(lambda: LATE)), HIDDEN)
+    executor = local(*ALL, busy, LATE.evolve(handler=LazyHandler(lambda: LATE)), HIDDEN)
     executor.active = [info.name for info in executor.tools() if info.name != "hidden"]
     response = run_locally(executor, name, **arguments)
     assert {key: getattr(response, key) for key in facts} == facts

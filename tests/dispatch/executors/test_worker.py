@@ -41,7 +41,7 @@ from pegboard.execution import (
     error_from_json,
     error_to_json,
 )
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.handler import LazyHandler
 from pegboard.worker import RemoteCaller, SentCall, Worker
 
 ANN = ReadonlyContext(user="ann", session="s")
@@ -262,7 +262,7 @@ async def test_importing_a_tool_is_outside_of_its_time_limit():
         return made
 
     made = Tool.from_function(lambda: "here", name="where", timeout=0.05)
-    worker = LocalExecutor([made.evolve(handler=LateHandler(load))])
+    worker = LocalExecutor([made.evolve(handler=LazyHandler(load))])
     assert (await worker.execute(ExecutionRequest(tool="where", timeout=0.05))).output == "here"
     await worker.aclose()
 

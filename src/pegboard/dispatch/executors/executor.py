@@ -35,7 +35,7 @@ from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.call import Actions, CallError, Confirmation
 from pegboard.tools.content import CONTENT_TYPES, Content, ToolResult
 from pegboard.tools.context import DisplayUpdate, ToolContext
-from pegboard.tools.handler import Handler, opened
+from pegboard.tools.handler import Handler, open_services
 from pegboard.tools.stores import CallArtifacts, CallMemory, MemoryEntry
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.toolset import close_all
@@ -109,7 +109,7 @@ class ExecutorCall:
         handler = self.handler
         if handler is not None and handler.injects:
             try:
-                await opened(handler.injects, self.context)
+                await open_services(handler.injects, self.context)
             except BaseException as error:
                 self._raised.append(error)
                 raise
