@@ -94,7 +94,7 @@ def start(server):
 
     @contextlib.asynccontextmanager
     async def start(**settings):
-        made = TemporalExecutor(Settings(address=server.address, **PATIENCE, **settings))
+        made = TemporalExecutor(Settings(address=server.address, **{**PATIENCE, **settings}))
         try:
             yield made
         finally:
