@@ -195,7 +195,7 @@ SECRETS = Secrets(lambda: [KEY])
 
 def raised(error, cause=None):
     """The error as it leaves the block."""
-    with pytest.raises(ModelError) as caught, SECRETS.kept():
+    with pytest.raises(ModelError) as caught, SECRETS.redact_errors():
         raise error from cause
     assert caught.value is error
     return error
@@ -231,16 +231,16 @@ def test_one_that_was_being_handled_is_let_go_as_well():
         except ValueError:
             raise ModelError("no")  # noqa: B904  that is the case
 
-    with pytest.raises(ModelError) as caught, SECRETS.kept():
+    with pytest.raises(ModelError) as caught, SECRETS.redact_errors():
         fail()
     assert caught.value.__context__ is None
 
 
 def test_the_error_of_a_response_shows_none():
-    shown = SECRETS.kept_from(ModelResponse("Hi", error_message=f"no {KEY}"))
+    shown = SECRETS.redact(ModelResponse("Hi", error_message=f"no {KEY}"))
     assert (shown.error_message, shown.text) == ("no ***", "Hi")
     response = ModelResponse(f"Hi {KEY}")
-    assert SECRETS.kept_from(response) is response
+    assert SECRETS.redact(response) is response
 
 
 def test_a_stream_shows_none_and_is_closed():
@@ -257,7 +257,7 @@ def test_a_stream_shows_none_and_is_closed():
     async def main():
         came = []
         try:
-            async for piece in SECRETS.kept_from_all(pieces()):
+            async for piece in SECRETS.redact_all(pieces()):
                 came.append(piece)  # noqa: PERF401  what came before the error counts
         except ModelError as error:
             came.append(str(error))

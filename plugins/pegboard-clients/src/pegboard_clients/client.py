@@ -376,9 +376,9 @@ class ProviderModel(ABC):
         return {"model": self.name, **self.exporter.request(request)}
 
     async def _whole(self, body: JsonObject, request: ModelRequest) -> ModelResponse:
-        with self._secrets.kept():
+        with self._secrets.redact_errors():
             answer = await self._convert_errors(self._answer(body))
-            return self._secrets.kept_from(self.exporter.response(answer, request))
+            return self._secrets.redact(self.exporter.response(answer, request))
 
     async def _convert_errors(self, answer: Awaitable[P]) -> P:
         """The answer; what it raises is converted by `_error`."""
@@ -392,7 +392,7 @@ class ProviderModel(ABC):
     def _pieces(self, body: JsonObject, request: ModelRequest) -> AsyncGenerator[Delta | ModelResponse]:
         events, reader = self._events(body), self.exporter.reader(request)
         read = streamed(events, reader, provider=self.provider, start_early=request.start_early)
-        return self._secrets.kept_from_all(read)
+        return self._secrets.redact_all(read)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, provider={self.provider!r})"

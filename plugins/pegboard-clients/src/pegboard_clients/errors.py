@@ -209,32 +209,32 @@ class Secrets:
     known: Callable[[], Iterable[str]]
 
     @contextmanager
-    def kept(self) -> Generator[None]:
+    def redact_errors(self) -> Generator[None]:
         """Context manager that redacts a `ModelError` raised in the block, including the errors it is chained to."""
         try:
             yield
         except ModelError as error:
-            self._keep_from(error)
+            self._redact_error(error)
             raise
 
-    def kept_from(self, piece: P) -> P:
+    def redact(self, piece: P) -> P:
         """The response, or a piece of one, with its error redacted."""
         if isinstance(piece, ModelResponse) and piece.error_message:
             return evolve(piece, error_message=without_secrets(piece.error_message, self.known()))
         return piece
 
-    async def kept_from_all(self, pieces: AsyncGenerator[P]) -> AsyncGenerator[P]:
+    async def redact_all(self, pieces: AsyncGenerator[P]) -> AsyncGenerator[P]:
         """The pieces of a stream, redacted by both; closing it closes the stream.
 
         Raises:
             ModelError: As the stream.
         """
-        with self.kept():
+        with self.redact_errors():
             async with aclosing(pieces):
                 async for piece in pieces:
-                    yield self.kept_from(piece)
+                    yield self.redact(piece)
 
-    def _keep_from(self, error: ModelError) -> None:
+    def _redact_error(self, error: ModelError) -> None:
         """Redacts the error in place; drops the errors it is chained to if they show a secret."""
         known = list(self.known())
         error.args = tuple(without_secrets(str(each), known) for each in error.args)
