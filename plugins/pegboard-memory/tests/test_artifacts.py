@@ -68,6 +68,15 @@ def test_long_names_and_odd_scopes_are_stored(artifacts):
     assert {path.name for path in artifacts.folder.parent.iterdir()} == {"artifacts"}
 
 
+def test_saving_beside_deleting_stores_a_version(artifacts):
+    async def save_and_delete():
+        for _ in range(50):
+            *versions, _ = await asyncio.gather(*(artifacts.save("a", TEXT) for _ in range(4)), artifacts.delete("a"))
+            assert all(version >= 1 for version in versions)
+
+    asyncio.run(save_and_delete())
+
+
 def test_a_missing_version_is_an_error(artifacts):
     save(artifacts, "a")
     with pytest.raises(ArtifactError, match="There is no version 2 of artifact 'a'"):

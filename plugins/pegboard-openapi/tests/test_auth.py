@@ -127,6 +127,10 @@ def test_missing_credentials_are_reported(api, server):
     _, problems = api.tools_of(secured(api, server, KEY))
     assert problems == ["toolset 'api': 1 operation may need credentials for 'main', which 'auth' doesn't have"]
     assert "No credentials for 'main' are set up." in api.call(secured(api, server, KEY), "x").text
+    content = secured(api, server, KEY)
+    content["security"] = [{"main": [], "second": []}]
+    _, problems = api.tools_of(content, auth={"main": "env:TOKEN"})
+    assert problems == ["toolset 'api': 1 operation may need credentials for 'second', which 'auth' doesn't have"]
 
 
 def test_a_missing_secret(api, server):

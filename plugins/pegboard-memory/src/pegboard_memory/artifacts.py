@@ -27,6 +27,7 @@ MOST_BYTES: Final = 64 << 20
 
 _USER: Final = "user:"
 _VERSION: Final = re.compile(r"([1-9][0-9]*)\.json")
+_MOST_TRIES: Final = 100
 _ABANDONED: Final = 3_600.0  # seconds after which a draft is taken for that of a killed program
 
 
@@ -69,12 +70,18 @@ class DirectoryArtifacts(Artifacts):
             raise ArtifactError(f"{name} is too large: over {self.most_bytes:,} bytes.", name=name)
         own = self._folder_of(check_artifact_name(name), user, session)
         with _as_artifact_errors(name):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode applies to the last folder only
-            own.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _delete_abandoned_drafts(own)
-            _write_first_free(own, ["name"], name.encode())  # for `list`; an earlier version has the same
-            following = 1 + max(_versions(own), default=0)  # unless another program saves at the same time
-            return following + _write_first_free(own, (f"{number}.json" for number in count(following)), data)
+            for _ in range(_MOST_TRIES):
+                with suppress(FileNotFoundError):  # its versions were deleted meanwhile, with their folder
+                    return self._write_version(own, name, data)
+        raise ArtifactError(f"{name} can't be stored: it is deleted again and again.", name=name)
+
+    def _write_version(self, own: Path, name: str, data: bytes) -> int:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode applies to the last folder only
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _delete_abandoned_drafts(own)
+        _write_first_free(own, ["name"], name.encode())  # for `list`; an earlier version has the same
+        following = 1 + max(_versions(own), default=0)  # unless another program saves at the same time
+        return following + _write_first_free(own, (f"{number}.json" for number in count(following)), data)
 
     def _load(self, name: str, version: int | None, user: str | None, session: str | None) -> Content:
         own = self._folder_of(check_artifact_name(name), user, session)

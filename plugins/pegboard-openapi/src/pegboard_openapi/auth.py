@@ -171,10 +171,10 @@ class Authenticator:
         return [(scheme, ()) for scheme in self.schemes.values() if scheme.own]
 
     def missing_schemes(self, security: Sequence[Mapping[str, tuple[str, ...]]]) -> list[str]:
-        """The schemes that an operation may use, by name, if it requires one and no group of them has credentials."""
+        """The schemes without credentials, by name, that an operation may use, if it can't do without them."""
         if not security or {} in security or self.choose(security):
             return []
-        return sorted({name for group in security for name in group})
+        return sorted({name for group in security for name in group.keys() - self.schemes.keys()})
 
     async def add(
         self, credentials: Credentials, chosen: Sequence[tuple[Scheme, tuple[str, ...]]], client: httpx2.AsyncClient
