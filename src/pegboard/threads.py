@@ -8,7 +8,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 from types import CoroutineType
@@ -157,17 +157,11 @@ class WorkerPool:
                 not_begun()
             raise
 
-    @contextmanager
-    def while_waiting(self, job: _Job) -> Generator[None]:
-        """Context in which this job, blocked in its thread, doesn't count against its owner's limit."""
+    def count_working(self, owner: _Owner, change: int) -> None:
+        """Changes the number of an owner's working jobs, as one begins or ends to wait for nested calls."""
         with self._lock:
-            job.owner.working -= 1
-            self._submit(job.owner)
-        try:
-            yield
-        finally:
-            with self._lock:
-                job.owner.working += 1
+            owner.working += change
+            self._submit(owner)
 
     def close(self) -> None:
         """Ends idle threads, and busy ones after their job. A later call starts new ones."""
@@ -192,7 +186,9 @@ class WorkerPool:
                     return
                 else:
                     continue
-            outcome = _outcome(job) if begins else None
+            _current.job = job
+            outcome = _outcome_of(partial(job.context.run, job.function)) if begins else None
+            _current.job = None
             with self._lock:
                 workers.spare += 1
                 if begins and job.state == "abandoned":
@@ -239,23 +235,28 @@ class WorkerPool:
 _current: Final = threading.local()  # `job`: the job that this thread runs, of any pool
 
 
-def waiting() -> AbstractContextManager[None]:
+@contextmanager
+def waiting() -> Generator[None]:
     """Context in which the current thread waits for nested calls and doesn't count against its owner's limit.
 
     Otherwise recursive plain tools could occupy all threads and deadlock.
     """
     job: _Job | None = getattr(_current, "job", None)
-    return nullcontext() if job is None else job.pool.while_waiting(job)
-
-
-def _outcome(job: _Job) -> tuple[Any, BaseException | None]:
-    _current.job = job
+    if job is None:
+        yield
+        return
+    job.pool.count_working(job.owner, -1)
     try:
-        return job.context.run(job.function), None
+        yield
+    finally:
+        job.pool.count_working(job.owner, 1)
+
+
+def _outcome_of(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return function(), None
     except BaseException as raised:  # noqa: BLE001  the caller gets it
         return None, raised
-    finally:
-        del _current.job
 
 
 def settle_future(future: asyncio.Future[Any], value: Any = None, error: BaseException | None = None) -> None:
@@ -370,7 +371,7 @@ def _stop_loops(loops: list[tuple[asyncio.AbstractEventLoop, threading.Thread]])
 
 
 _outer: Final[contextvars.ContextVar[tuple[Any, ...]]] = contextvars.ContextVar("outer", default=())
-"""The jobs of `OwnThread`s that have led to this code, each as (its thread's condition, its future)."""
+"""The jobs of `OwnThread`s that have led to this code, each as (its thread's queue, its future)."""
 
 
 @define(eq=False)
@@ -386,18 +387,16 @@ class OwnThread:
 
     owner: object
     name: str
-    _jobs: deque[Any] = field(factory=deque[Any], init=False)  # of (future, function), then `None` at its end
-    _ready: threading.Condition = field(factory=threading.Condition, init=False)
-    _end: finalize[..., OwnThread] | None = field(default=None, init=False)  # ends the thread, if there is one
+    # of the thread, if there is one: (a lock that whoever takes it first keeps, future, function), `None` at its end
+    _jobs: queue.SimpleQueue[Any] | None = field(default=None, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def __attrs_post_init__(self) -> None:
         renew_after_fork(self)
 
     def renew(self) -> None:
         """Drops the thread, which a forked child process doesn't have."""
-        if self._end is not None:
-            self._end.detach()
-        self._ready, self._end = threading.Condition(), None
+        self._jobs, self._lock = None, threading.Lock()
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """`None` in another process."""
@@ -405,10 +404,7 @@ class OwnThread:
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """`run_in_thread`, in this thread."""
-        try:
-            return await self.run_for(self.name, partial(function, *arguments))
-        except KeyboardInterrupt as raised:  # not Ctrl-C: signals reach the main thread only
-            raise RuntimeError(f"KeyboardInterrupt: {raised}") from raised
+        return await _without_interrupt(self.run_for(self.name, partial(function, *arguments)))
 
     async def run_for(
         self, owner: str, function: Callable[[], Any], not_begun: Callable[[], None] | None = None
@@ -420,59 +416,43 @@ class OwnThread:
             RuntimeError: The system can't start a thread.
             BaseException: The function's exception.
         """
-        if any(ready is self._ready and not job.done() for ready, job in _outer.get()):
+        if any(jobs is self._jobs and not job.done() for jobs, job in _outer.get()):
             text = f"{owner} was not run: it would wait for its caller, as both run in the thread of {self.name}."
             raise ToolError(text)
         future, context = asyncio.get_running_loop().create_future(), contextvars.copy_context()
-        context.run(_outer.set, (*_outer.get(), (self._ready, future)))
-        job = future, partial(context.run, function)
-        with self._ready:
-            if self._end is None:
-                jobs = deque[Any]()
-                threading.Thread(target=_serve, args=(jobs, self._ready), name="pegboard-own", daemon=True).start()
-                self._jobs, self._end = jobs, finalize(self, _put, jobs, self._ready, None)
-                self._end.atexit = False
-            jobs = self._jobs
-            _put(jobs, self._ready, job)
+        claim = threading.Lock()
+        with self._lock:
+            if self._jobs is None:
+                jobs = queue.SimpleQueue[Any]()
+                threading.Thread(target=_serve, args=(jobs,), name="pegboard-own", daemon=True).start()
+                self._jobs = jobs
+            context.run(_outer.set, (*_outer.get(), (self._jobs, future)))
+            self._jobs.put((claim, future, partial(context.run, function)))
         try:
             return await future
         except (asyncio.CancelledError, Exception):
-            with suppress(ValueError):  # it has begun
-                with self._ready:
-                    jobs.remove(job)
-                if not_begun is not None:
-                    not_begun()
+            if claim.acquire(blocking=False) and not_begun is not None:
+                not_begun()
             raise
 
     def close(self) -> None:
         """Ends the thread after the jobs that it has; a later job starts another."""
-        with self._ready:
-            end, self._end = self._end, None
-            if end is not None:
-                end()
+        with self._lock:
+            if self._jobs is not None:
+                self._jobs.put(None)
+            self._jobs = None
+
+    def __del__(self) -> None:
+        self.close()  # nobody holds the lock of what nothing refers to
 
 
-def _put(jobs: deque[Any], ready: threading.Condition, job: object) -> None:
-    with ready:
-        jobs.append(job)
-        ready.notify_all()
-
-
-def _serve(jobs: deque[Any], ready: threading.Condition) -> None:
+def _serve(jobs: queue.SimpleQueue[Any]) -> None:
     """Runs the jobs; keeps no reference to their owner, so that the thread ends with it."""
-    while True:
-        with ready:
-            ready.wait_for(lambda: jobs)
-            job = jobs.popleft()
-        if job is None:
-            return
-        outcome: tuple[Any, BaseException | None]
-        try:
-            outcome = job[1](), None
-        except BaseException as raised:  # noqa: BLE001  the caller gets it
-            outcome = None, raised
-        settle_from_thread(job[0], *outcome)
-        del job, outcome
+    while (job := jobs.get()) is not None:
+        claim, future, function = job
+        if claim.acquire(blocking=False):
+            settle_from_thread(future, *_outcome_of(function))
+        del job, future, function
 
 
 SHARED: Final = WorkerPool()
@@ -492,7 +472,11 @@ async def run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
 
     A thread can't be cancelled: if the wait is, the function runs on, and its result is dropped.
     """
+    return await _without_interrupt(SHARED.run(function, *arguments))
+
+
+async def _without_interrupt(run: Coroutine[Any, Any, Any]) -> Any:
     try:
-        return await SHARED.run(function, *arguments)
+        return await run
     except KeyboardInterrupt as raised:  # not Ctrl-C: signals reach the main thread only
         raise RuntimeError(f"KeyboardInterrupt: {raised}") from raised
