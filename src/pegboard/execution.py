@@ -109,7 +109,7 @@ class LocalExecutor:
         self._executors: Final = dict(executors or {})
         self._runtime: Final = Runtime(locks=LockManager(limits.max_concurrency), executor=self._executor)
         if not isinstance(services, Services):
-            services = Services(services, run_in_thread=self._runtime.threads.run)
+            services = Services(services or {}, run=self._runtime.threads.run)
         self._services: Final = services
         self._snapshot: Final = CallSnapshot(self._runtime, self._find)
         self._settings: Final = Settings(

@@ -367,7 +367,7 @@ async def test_plain_factories_run_off_the_loop():
     def make():
         threads.append(threading.current_thread())
 
-    services = Services(run_in_thread=asyncio.to_thread)
+    services = Services(run=asyncio.to_thread)
     services.provide(A, factory)
     services.provide(B, make)
     context = ToolContext(services=services)

@@ -109,7 +109,7 @@ class Dispatcher:
             executor=executor,
             provided=provided,
         )
-        provided.run_in_thread = dispatcher.run_in_thread
+        provided.run = dispatcher.run_in_thread
         return dispatcher
 
     @property

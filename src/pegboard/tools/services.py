@@ -10,7 +10,7 @@ import inspect
 import threading
 import types
 import typing
-from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
 
 from attrs import field
@@ -169,7 +169,7 @@ def _has(thing: object, method: str) -> bool:
     return hasattr(type(thing), method)
 
 
-def _make(entry: ServiceEntry, context: _Context, *, now: bool = False) -> Any:
+def _make(entry: ServiceEntry, context: _Context, now: bool) -> Any:
     """Calls the factory; returns the open service, or what has to be awaited or entered, which `now` refuses."""
     assert entry.make is not None
     made: Any = entry.make(context)
@@ -183,12 +183,46 @@ def _make(entry: ServiceEntry, context: _Context, *, now: bool = False) -> Any:
     return made if needs_loop else _OpenService(made)
 
 
+async def _open(entry: ServiceEntry, context: _Context, run: _Run, *, now: bool) -> _OpenService:
+    made = await run(_make, entry, context, now)
+    if isinstance(made, _OpenService):
+        return made
+    from asyncio import get_running_loop
+
+    value, loop = await maybe_await(made), get_running_loop()
+    if _has(value, "__aenter__"):
+        return _OpenService(await value.__aenter__(), value, loop, is_async=True)
+    if _has(value, "__enter__"):
+        return _OpenService(await run(value.__enter__), value, loop)
+    return _OpenService(value, None, loop)
+
+
+async def _leave(opened: _OpenService, run: _Run, error: BaseException | None = None) -> None:
+    facts = (None, None, None) if error is None else (type(error), error, error.__traceback__)
+    if opened.is_lost:
+        # A generator was closed by its loop when that ended; anything else can't be closed any more.
+        if getattr(getattr(opened.manager, "gen", None), "ag_frame", opened) is not None:
+            raise RuntimeError("the event loop that it was opened in was closed before it")
+    elif opened.is_async:
+        await opened.manager.__aexit__(*facts)
+    elif opened.manager is not None:
+        await run(opened.manager.__exit__, *facts)
+
+
 def _not_open_error(entry: ServiceEntry) -> MissingServiceError:
     return MissingServiceError(
         f"{entry.name} isn't open yet, and opening it needs an event loop: write 'await context.use({entry.name})', or "
         f"in a plain function 'context.wait(context.use({entry.name}))'",
         kind=entry.kind,
     )
+
+
+_Run: TypeAlias = Callable[..., Awaitable[Any]]
+
+
+async def run_in_place(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a plain function without a thread, and never suspends."""
+    return function(*arguments)
 
 
 CLOSE_SECONDS: Final = 10.0  # the time limit for closing one service
@@ -203,48 +237,31 @@ class ServiceContainer:
     The first user of a service opens it; the others wait for its future.
     """
 
-    # runs plain factories, which may block, in a thread; `None`: they run in place
-    run_in_thread: Callable[..., Awaitable[Any]] | None = None
+    run: _Run = run_in_place  # calls plain factories, which may block
     for_call: bool = False  # whether it belongs to a call, after which it opens nothing
     _futures: dict[ServiceEntry, Future[_OpenService | None]] = field(factory=dict[Any, Any], init=False)
     _is_closed: bool = field(default=False, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    async def use(self, entry: ServiceEntry, context: _Context) -> Any:
-        """The service; raises as its factory does, and `MissingServiceError` if that needs itself, or it is closed."""
-        import asyncio  # loading it takes longer than listing tools
+    async def use(self, entry: ServiceEntry, context: _Context, *, now: bool = False) -> Any:
+        """The service; raises as its factory does, and `MissingServiceError` if that needs itself, or it is closed.
 
+        `now`: opens it in this thread and never suspends; raises `MissingServiceError` if it has to be awaited.
+        """
         while True:
             future, is_mine = self._future_of(entry)
             if is_mine:
-                with self._as_opening(entry, future):
-                    opened = await self._open(entry, context)
-                    if not self._keep(entry, future, opened):
-                        await self._leave(opened)
-                        raise self._closed_error(entry)
+                return await self._open_first(entry, future, context, now=now)
+            if future.done():
+                opened = future.result()
             else:
-                opened = future.result() if future.done() else await asyncio.wrap_future(future)
-            if opened is not None and not opened.is_lost:
-                return opened.value
-            self._forget(entry, future)  # its opener was cancelled, or its event loop is closed: open it again
+                import asyncio  # loading it takes longer than listing tools
 
-    def use_now(self, entry: ServiceEntry, context: _Context) -> Any:
-        """The service, opened in this thread; also raises `MissingServiceError` if it has to be awaited."""
-        from pegboard.threads import running_loop
+                from pegboard.threads import running_loop
 
-        while True:
-            future, is_mine = self._future_of(entry)
-            if is_mine:
-                with self._as_opening(entry, future):
-                    opened = _make(entry, context, now=True)
-                    if not self._keep(entry, future, opened):
-                        if opened.manager is not None:
-                            opened.manager.__exit__(None, None, None)
-                        raise self._closed_error(entry)
-            elif not future.done() and running_loop() is not None:
-                raise _not_open_error(entry)
-            else:
-                opened = future.result(None if future.done() else context.remaining)
+                if now and running_loop() is not None:
+                    raise _not_open_error(entry)
+                opened = future.result(context.remaining) if now else await asyncio.wrap_future(future)
             if opened is not None and not opened.is_lost:
                 return opened.value
             self._forget(entry, future)  # its opener was cancelled, or its event loop is closed: open it again
@@ -268,7 +285,7 @@ class ServiceContainer:
                 continue
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
-                    await self._leave(opened, error)
+                    await _leave(opened, self.run, error)
             except BaseException as failed:  # noqa: BLE001  (a service may raise anything)
                 # A cancellation is the caller's if its task is being cancelled, else the service's own.
                 if isinstance(failed, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -286,7 +303,7 @@ class ServiceContainer:
             future = self._futures.get(entry)
             if future is None:
                 if self._is_closed:
-                    raise self._closed_error(entry)
+                    raise _closed_error(entry)
                 future = self._futures[entry] = Future()
                 future.set_running_or_notify_cancel()  # so that a cancelled waiter can't cancel it for the others
                 return future, True
@@ -295,12 +312,20 @@ class ServiceContainer:
             raise MissingServiceError(f"circular service factories: {chain}", kind=entry.kind)
         return future, False
 
-    @contextlib.contextmanager
-    def _as_opening(self, entry: ServiceEntry, future: Future[_OpenService | None]) -> Generator[None]:
-        """Around the opening of a service: its waiters get an error, or `None` if the caller was cancelled."""
-        token = _opening.set((*_opening.get(), entry))
+    async def _open_first(
+        self, entry: ServiceEntry, future: Future[_OpenService | None], context: _Context, *, now: bool
+    ) -> Any:
+        """Opens a service for all its waiters: they get an error, too, or `None` if the caller was cancelled."""
+        token, run = _opening.set((*_opening.get(), entry)), run_in_place if now else self.run
         try:
-            yield
+            opened = await _open(entry, context, run, now=now)
+            with self._lock:
+                if in_time := self._futures.get(entry) is future:
+                    self._futures[entry] = self._futures.pop(entry)  # after those that its factory has opened
+                    future.set_result(opened)
+            if not in_time:  # the container was closed meanwhile
+                await _leave(opened, run)
+                raise _closed_error(entry)  # noqa: TRY301  its waiters get it, too
         except BaseException as error:
             from asyncio import CancelledError
 
@@ -312,88 +337,47 @@ class ServiceContainer:
             raise
         finally:
             _opening.reset(token)
-
-    def _keep(self, entry: ServiceEntry, future: Future[_OpenService | None], opened: _OpenService) -> bool:
-        """Gives an open service to its waiters; `False` if the container was closed meanwhile."""
-        with self._lock:
-            in_time = self._futures.get(entry) is future
-            if in_time:
-                self._futures[entry] = self._futures.pop(entry)  # after those that its factory has opened
-                future.set_result(opened)
-        return in_time
+        return opened.value
 
     def _forget(self, entry: ServiceEntry, future: Future[_OpenService | None]) -> None:
         with self._lock:
             if self._futures.get(entry) is future:
                 del self._futures[entry]
 
-    @staticmethod
-    def _closed_error(entry: ServiceEntry) -> MissingServiceError:
-        what = f"{entry.name} isn't opened any more: the call is over, or the registry was closed"
-        return MissingServiceError(what, kind=entry.kind)
 
-    async def _open(self, entry: ServiceEntry, context: _Context) -> _OpenService:
-        made = await self._call(_make, entry, context)
-        if isinstance(made, _OpenService):
-            return made
-        from asyncio import get_running_loop
-
-        value, loop = await maybe_await(made), get_running_loop()
-        if _has(value, "__aenter__"):
-            return _OpenService(await value.__aenter__(), value, loop, is_async=True)
-        if _has(value, "__enter__"):
-            return _OpenService(await self._call(value.__enter__), value, loop)
-        return _OpenService(value, None, loop)
-
-    async def _leave(self, opened: _OpenService, error: BaseException | None = None) -> None:
-        facts = (None, None, None) if error is None else (type(error), error, error.__traceback__)
-        if opened.is_lost:
-            # A generator was closed by its loop when that ended; anything else can't be closed any more.
-            if getattr(getattr(opened.manager, "gen", None), "ag_frame", opened) is not None:
-                raise RuntimeError("the event loop that it was opened in was closed before it")
-        elif opened.is_async:
-            await opened.manager.__aexit__(*facts)
-        elif opened.manager is not None:
-            await self._call(opened.manager.__exit__, *facts)
-
-    async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        if self.run_in_thread is None:
-            return function(*arguments)
-        return await self.run_in_thread(function, *arguments)
+def _closed_error(entry: ServiceEntry) -> MissingServiceError:
+    what = f"{entry.name} isn't opened any more: the call is over, or the registry was closed"
+    return MissingServiceError(what, kind=entry.kind)
 
 
+def _entries_of(things: Mapping[Any, Any]) -> Mapping[Any, ServiceEntry]:
+    return {kind: one if isinstance(one, ServiceEntry) else ServiceEntry.of(kind, one) for kind, one in things.items()}
+
+
+@define(eq=False)
 class Services:
     """Services that the host provides, by type. Reads don't lock: a change replaces the mapping.
 
-    Args:
-        values: Type -> value or factory, as `provide` takes them.
-        run_in_thread: Runs plain factories, which may block, in a thread; `None`: they run in place. May be set later,
-            before the first service is opened.
+    Attributes:
+        entries: The services by type; given as values or factories, as `provide` takes them.
+        run: Calls plain factories, which may block, such as in a thread. May be set later, before the first service is
+            opened.
         of_plugins: Returns the entry of a plugin for the path of a type, or `None`; loads the plugin.
         may_be_of_plugins: Whether `of_plugins` may have an entry; loads nothing.
         packages: Returns the packages whose plugins provide the path of a type, loaded or not.
-
-    Attributes:
         changed: Called after each change.
+        lock: Held for each change.
     """
 
-    def __init__(
-        self,
-        values: Mapping[Any, Any] | None = None,
-        *,
-        run_in_thread: Callable[..., Awaitable[Any]] | None = None,
-        of_plugins: Callable[[str], ServiceEntry | None] = lambda _: None,
-        may_be_of_plugins: Callable[[str], bool] = lambda _: False,
-        packages: Callable[[str], Sequence[str]] = lambda _: (),
-    ) -> None:
-        self.entries = {kind: ServiceEntry.of(kind, value) for kind, value in (values or {}).items()}
-        self.run_in_thread = run_in_thread
-        self.lock = threading.RLock()
-        self.changed: Callable[[], None] = lambda: None
-        self._of_plugins = of_plugins
-        self._may_be_of_plugins = may_be_of_plugins
-        self._packages = packages
-        self._shared: dict[Any, Any] = {}  # defaults by type, and the container; a copy by `over` shares it and `lock`
+    entries: Mapping[Any, ServiceEntry] = field(factory=dict[Any, Any], converter=_entries_of)
+    run: _Run = field(default=run_in_place, kw_only=True)
+    of_plugins: Callable[[str], ServiceEntry | None] = field(default=lambda _: None, kw_only=True)
+    may_be_of_plugins: Callable[[str], bool] = field(default=lambda _: False, kw_only=True)
+    packages: Callable[[str], Sequence[str]] = field(default=lambda _: (), kw_only=True)
+    changed: Callable[[], None] = field(default=lambda: None, init=False)
+    lock: threading.RLock = field(factory=threading.RLock, init=False)
+    # defaults by type, and the container; a copy by `over` shares it and `lock`
+    _shared: dict[Any, Any] = field(factory=dict[Any, Any], init=False)
 
     def provide(self, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> ServiceEntry:
         """Provides a value or a factory for a type; replaces an earlier one; returns the entry, for `withdraw`.
@@ -440,22 +424,25 @@ class Services:
             names = ", ".join(sorted(map(name_of_kind, below)))
             what = f"several services are a {name_of_kind(kind)}: {names}; ask for one of them"
             raise MissingServiceError(what, kind=kind)
-        return self.entries[below[0]] if below else self._of_plugins(path_of_kind(kind))
+        return self.entries[below[0]] if below else self.of_plugins(path_of_kind(kind))
 
     def may_find(self, kind: Any) -> bool:
         """Whether `find` may have an entry; loads no plugin."""
         provided = any(isinstance(each, type) and kind in each.__mro__ for each in self.entries)
-        return provided or self._may_be_of_plugins(path_of_kind(kind))
+        return provided or self.may_be_of_plugins(path_of_kind(kind))
 
-    async def use(self, kind: Kind[T], context: _Context) -> T:
+    async def use(self, kind: Kind[T], context: _Context, *, now: bool = False) -> T:
         """The service of this type, opened if needed; raises as its factory does."""
         entry = self._entry(kind)
-        return entry.value if entry.make is None else await self._container(entry, context).use(entry, context)
+        return entry.value if entry.make is None else await self._container(entry, context).use(entry, context, now=now)
 
     def use_now(self, kind: Kind[T], context: _Context) -> T:
         """`use` without an event loop; raises `MissingServiceError` if the service has to be awaited."""
-        entry = self._entry(kind)
-        return entry.value if entry.make is None else self._container(entry, context).use_now(entry, context)
+        try:
+            self.use(kind, context, now=True).send(None)
+        except StopIteration as end:
+            return end.value
+        raise AssertionError("it suspended")
 
     def default(self, kind: Kind[T], make: Callable[[], T]) -> T:
         """The default for a type that isn't provided, made at first use and then shared by these services."""
@@ -477,15 +464,15 @@ class Services:
             return entry
         name = name_of_kind(kind)
         what = f"no {name} is provided; the host does it with registry.provide({name}, ...)"
-        if packages := self._packages(path_of_kind(kind)):
+        if packages := self.packages(path_of_kind(kind)):
             what += f", or a plugin does once it is installed and loaded: {', '.join(packages)}"
         raise MissingServiceError(what, kind=kind)
 
     def _container(self, entry: ServiceEntry, context: _Context) -> ServiceContainer:
         """The container of the registry or of the call."""
         if entry.scope == "registry":
-            return self.default(ServiceContainer, lambda: ServiceContainer(self.run_in_thread))
+            return self.default(ServiceContainer, lambda: ServiceContainer(self.run))
         with self.lock:
             internals = context.internals
-            internals.container = internals.container or ServiceContainer(self.run_in_thread, for_call=True)
+            internals.container = internals.container or ServiceContainer(self.run, for_call=True)
             return internals.container
