@@ -410,7 +410,7 @@ class Silent(Adapter):
     """Doesn't tell that a worker has died."""
 
     async def execute_tool(self, call):
-        if call.request.tool == "check_crash":
+        if "crash" in f"{call.request.arguments}":
             return ExecutionResponse()
         return await super().execute_tool(call)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
+from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -77,14 +77,11 @@ def check_parts(context: ToolContext) -> ToolResult:
 
 @tool
 def check_error(kind: str) -> None:
-    """Raises an error."""
-    if kind == "retryable":
-        raise ToolError("busy", retryable=True)
-    if kind == "fatal":
-        raise FatalToolError("over")
-    if kind == "exit":
-        raise SystemExit(3)
-    raise ValueError("secret")
+    """Raises an error, or ends its process."""
+    if kind == "crash":
+        os._exit(3)
+    errors = {"retryable": ToolError("busy", retryable=True), "fatal": FatalToolError("over"), "exit": SystemExit(3)}
+    raise errors.get(kind, ValueError("secret"))
 
 
 @tool(idempotent=True, retries=2)
@@ -96,16 +93,20 @@ def check_retries(file: str) -> str:
     return "third"
 
 
-@tool
-def check_progress(file: str, context: ToolContext) -> str:
-    """Reports, and waits until the caller has seen it."""
-    for number in range(1, 9):
-        context.report(number)
-    end = monotonic() + _SECONDS / 4
+def _waits(file: str) -> bool:
+    """Waits for a file, which the caller writes; returns whether there is one."""
+    end = monotonic() + _SECONDS / 2
     while not Path(file).exists() and monotonic() < end:
-        context.check()
-        _pause()
-    return "seen" if Path(file).exists() else "not seen"
+        sleep(0.005)
+    return Path(file).exists()
+
+
+@tool
+def check_progress(number: int, context: ToolContext, file: str | None = None) -> bool:
+    """Reports many times, and may wait until the caller has seen it."""
+    for each in range(number):
+        context.report(each)
+    return file is None or _waits(file)
 
 
 @tool
@@ -144,13 +145,6 @@ async def check_endless(file: str) -> None:
         note(file, "told")
 
 
-@tool(timeout=1)
-async def check_patient(context: ToolContext) -> str:
-    """Asks within its time limit."""
-    await context.request_confirmation("Really?")
-    return "asked"
-
-
 @tool
 def check_large(length: int) -> str:
     """A long text."""
@@ -164,7 +158,7 @@ def check_blocking(file: str, context: ToolContext) -> None:
     try:
         while True:
             context.check()
-            _pause()
+            sleep(0.005)
     finally:
         note(file, "told")
 
@@ -173,18 +167,14 @@ def check_blocking(file: str, context: ToolContext) -> None:
 def check_slow(file: str) -> None:
     """Takes a moment."""
     note(file, "began")
-    for _ in range(40):
-        _pause()
+    sleep(0.2)
     note(file, "ended")
 
 
 def _wait(file: str, go: str) -> str:
-    """Waits for a file, which the caller writes."""
+    """Waits until its caller lets it go."""
     note(file, f"{os.getpid()}")
-    end = monotonic() + _SECONDS / 2
-    while not Path(go).exists() and monotonic() < end:
-        _pause()
-    return "waited"
+    return "waited" if _waits(go) else "not let go"
 
 
 check_wait: Final = Tool.from_function(_wait, name="check_wait")
@@ -198,29 +188,9 @@ def check_length(text: str) -> int:
 
 
 @tool
-def check_emit(number: int, context: ToolContext) -> int:
-    """Reports many times."""
-    for each in range(number):
-        context.report(each)
-    return number
-
-
-@tool
 def check_number() -> Any:
     """A result that isn't JSON."""
     return {"number": float("nan")}
-
-
-@tool
-def check_crash() -> None:
-    """Ends its process."""
-    os._exit(3)
-
-
-def _pause() -> None:
-    from time import sleep
-
-    sleep(0.005)
 
 
 EXECUTOR_TOOLS: Final = tuple(
@@ -235,6 +205,7 @@ EXECUTOR_TOOLS: Final = tuple(
 Start: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
 Scope: TypeAlias = Literal["local", "remote", "durable"]
 ANN: Final = ReadonlyContext(user="ann", session="s", invocation="i", message="m")
+ADDED: Final = {"result": 3}
 
 
 @frozen
@@ -280,16 +251,16 @@ async def check_executor(  # noqa: PLR0913  all but one by name
     skip = dict(skip or {})
     if unknown := {*skip, *(only or ())} - CHECKS.keys():
         raise ValueError(f"there is no check {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
-    has = {"local": True, "remote": remote, "durable": durable}
+    scopes = {"local", *["remote"] * remote, *["durable"] * durable}
     passed, faults = list[str](), list[str]()
     with TemporaryDirectory() as folder:
         bench = Bench(start, engine, Path(folder))
         async with start() as bench.executor:
             for name, check in CHECKS.items():
-                lacking = [each for each in check.needs if not hasattr(_owner_of(each, bench), each)]
+                lacking = bench.lacks(check.needs)
                 if only is not None and name not in only:
                     skip[name] = "not asked for"
-                elif not has[check.scope]:
+                elif check.scope not in scopes:
                     skip[name] = f"for {check.scope} executors"
                 elif lacking:
                     skip.setdefault(name, f"there is no {' and no '.join(lacking)}")
@@ -305,10 +276,6 @@ async def check_executor(  # noqa: PLR0913  all but one by name
     if faults:
         raise AssertionError("\n".join([f"the executor fails {len(faults)} of its checks:", *faults]))
     return ExecutorReport(tuple(passed), skip)
-
-
-def _owner_of(name: str, bench: Bench) -> Any:
-    return bench.executor if name in ("serve", "status") else bench.engine
 
 
 @define(eq=False)
@@ -329,6 +296,11 @@ class Bench:
         """The name of a new queue."""
         return f"check-{os.getpid()}-{next(self._numbers)}"
 
+    def lacks(self, needs: Iterable[str]) -> list[str]:
+        """The members of the executor or of the engine that a check needs, and that aren't there."""
+        owners = {"serve": self.executor, "status": self.executor}
+        return [each for each in needs if not hasattr(owners.get(each, self.engine), each)]
+
     def registry(
         self, approver: AnyApprover | None = None, executor: Any = None, *, queue: str | None = None, **changes: Any
     ) -> ToolRegistry:
@@ -343,19 +315,32 @@ class Bench:
         registry.add("executors", "checked", SimpleNamespace(**shared))
         return registry
 
-    async def begin(
-        self, name: str, file: str, registry: ToolRegistry | None = None, call_id: str = "", **more: Any
-    ) -> asyncio.Task[ToolResult]:
-        """Starts a call of a tool, and waits until the tool has written into the file."""
-        call = (registry or self.registry()).call(name, {"file": file, **more}, ANN, call_id=call_id)
-        task = asyncio.ensure_future(call)
-        await until(lambda: bool(effects_in(file)) or task.done())
-        return task
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        context: ReadonlyContext | ToolContext = ANN,
+        call_id: str = "",
+        **of_registry: Any,
+    ) -> ToolResult:
+        """The result of a call, in a registry of its own."""
+        return await self.registry(**of_registry).call(name, arguments, context, call_id=call_id)
+
+    async def add(self, file: str | None = None, a: int = 1, **facts: Any) -> ToolResult:
+        """The result of a simple call; its effect is a line of the file."""
+        return await self.call("check_add", {"a": a, "b": 2, "file": file}, **facts)
 
     async def expect_to_add(self, what: str) -> None:
         """Raises `AssertionError` if the executor doesn't run a simple call."""
-        result = await self.registry().call("check_add", {"a": 1, "b": 2})
-        expect(result.structured_content, {"result": 3}, what)
+        expect((await self.add()).structured_content, ADDED, what)
+
+    async def begin(
+        self, name: str, arguments: Mapping[str, Any], call_id: str = "", **of_registry: Any
+    ) -> asyncio.Task[ToolResult]:
+        """Starts a call of a tool, and waits until the tool has written into its file."""
+        task = asyncio.ensure_future(self.call(name, arguments, call_id=call_id, **of_registry))
+        await until(lambda: bool(effects_in(arguments["file"])) or task.done())
+        return task
 
 
 def effects_in(file: str) -> list[str]:
@@ -363,16 +348,20 @@ def effects_in(file: str) -> list[str]:
     return Path(file).read_text(encoding="utf-8").splitlines() if Path(file).exists() else []
 
 
+def expect_true(is_so: object, otherwise: str) -> None:
+    """Raises `AssertionError` with this text if something isn't so."""
+    if not is_so:
+        raise AssertionError(otherwise)
+
+
 def expect(found: object, wanted: object, what: str = "result") -> None:
     """Raises `AssertionError` if something isn't as expected."""
-    if found != wanted:
-        raise AssertionError(f"{what}: expected {wanted!r:.300}, got {found!r:.300}")
+    expect_true(found == wanted, f"{what}: expected {wanted!r:.300}, got {found!r:.300}")
 
 
 def expect_one_of(found: object, wanted: Collection[object], what: str) -> None:
     """Raises `AssertionError` if something isn't one of several values."""
-    if found not in wanted:
-        raise AssertionError(f"{what}: expected one of {wanted!r}, got {found!r:.300}")
+    expect_true(found in wanted, f"{what}: expected one of {wanted!r}, got {found!r:.300}")
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -403,25 +392,26 @@ def answering(asked: list[str], *answers: Any, seconds: float = 0.0) -> Any:
     return approver
 
 
+Run: TypeAlias = Callable[[Bench], Awaitable[None]]
+
+
 @frozen
 class ExecutorCheck:
     """One check."""
 
     scope: Scope  # the executors that it is for
     needs: tuple[str, ...]  # the members of the engine, or of the executor, that it uses
-    run: Callable[[Bench], Awaitable[None]]
+    run: Run
 
 
 CHECKS: Final = dict[str, ExecutorCheck]()
 """The checks by name."""
 
 
-def check(
-    scope: Scope, *needs: str
-) -> Callable[[Callable[[Bench], Awaitable[None]]], Callable[[Bench], Awaitable[None]]]:
+def check(scope: Scope, *needs: str) -> Callable[[Run], Run]:
     """Adds a function to the checks; see `ExecutorCheck`."""
 
-    def add(function: Callable[[Bench], Awaitable[None]]) -> Callable[[Bench], Awaitable[None]]:
+    def add(function: Run) -> Run:
         CHECKS[function.__name__] = ExecutorCheck(scope, needs, function)
         return function
 
