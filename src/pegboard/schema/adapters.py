@@ -60,19 +60,27 @@ class TypeAdapter:
 class SchemaWriter:
     """Writes the schemas of adapters, those of recursive types to `$defs`."""
 
-    # whether to write a private, stricter schema, which accepts only values of the type: with the range of floats, and
-    # formats of our own for types that are written as text
-    exact: bool = False
+    # if given, the schema is a private, stricter one, which accepts only values of the type: with the range of floats,
+    # and formats of our own for types that are written as text, checked by what this returns for their adapters
+    check_of: Callable[[TypeAdapter], Callable[[str], bool]] | None = None
     written: bool = False  # whether for output, which models may write in another form than they read
     definitions: dict[str, JsonSchema] = field(factory=dict[str, JsonSchema])
     formats: dict[str, Callable[[str], bool]] = field(factory=dict[str, Callable[[str], bool]])
     _names: dict[tuple[Hashable, str], str] = field(factory=dict[tuple[Hashable, str], str], init=False)
 
+    def of_texts(self, schema: JsonSchema, adapter: TypeAdapter) -> JsonSchema:
+        """The schema of texts that `adapter` reads, with a format of our own if it has to be exact."""
+        if self.check_of is None:
+            return schema
+        name = f"text {id(adapter)}"
+        self.formats[name] = self.check_of(adapter)
+        return {**schema, "format": name}
+
     def write(self, adapter: TypeAdapter) -> JsonSchema:
         """The schema of `adapter`, or a reference where it is recursive: shared, not to be changed."""
         if not adapter.name:
             return adapter.schema(self)
-        known = None if self.exact or not isinstance(adapter, RecordAdapter) else adapter.schemas
+        known = adapter.schemas if isinstance(adapter, RecordAdapter) and self.check_of is None else None
         if known and self.written in known:
             return known[self.written]
         if not any(adapter in reach(part) for part in adapter.parts()):
@@ -138,7 +146,7 @@ class ScalarAdapter(TypeAdapter):
         return ()  # most adapters are scalars, and reflection is slow
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        if writer.exact and self.type == "number":
+        if writer.check_of is not None and self.type == "number":
             return {"type": "number", "minimum": -sys.float_info.max, "maximum": sys.float_info.max}
         return {"type": self.type}
 
@@ -164,19 +172,7 @@ class TextAdapter(TypeAdapter):
     KINDS = TEXTS
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        schema: JsonSchema = {"type": "string", **self.notation.schema}
-        if writer.exact:
-            schema["format"] = f"{self.cls.__module__}.{self.cls.__qualname__}"
-            writer.formats[schema["format"]] = self.reads
-        return schema
-
-    def reads(self, text: str) -> bool:
-        """Whether a text can be read as the type."""
-        try:
-            self.notation.read(self.cls, text)
-        except Exception:  # noqa: BLE001  (`re` raises `RecursionError` and more, `decimal` its own kinds)
-            return False
-        return True
+        return writer.of_texts({"type": "string", **self.notation.schema}, self)
 
 
 ANY: Final = AnyAdapter()
@@ -239,9 +235,6 @@ class ChoiceAdapter(TypeAdapter):
         return {**schema, "const": values[0]} if len(values) == 1 else {**schema, "enum": values}
 
 
-_INTEGER_KEY: Final = r"^(?:0|-?[1-9][0-9]*)$"
-
-
 @frozen(eq=False)
 class ArrayAdapter(TypeAdapter):
     """`list` and its abstract bases, for which a list is made; tuples of any length, `set`, `frozenset`."""
@@ -281,7 +274,7 @@ class TupleAdapter(TypeAdapter):
 class MappingAdapter(TypeAdapter):
     """`dict` and its abstract bases, for which a dict is made."""
 
-    key: TypeAdapter  # which has a `key_schema`
+    key: TypeAdapter  # which has a `text_key`
     item: TypeAdapter
     cls: type[Any]
 
@@ -289,36 +282,36 @@ class MappingAdapter(TypeAdapter):
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         schema: JsonSchema = {"type": "object", "additionalProperties": writer.write(self.item) or True}
-        names = key_schema(self.key, writer)
+        key = cast("TypeAdapter", text_key(self.key))
+        names = {keyword: rule for keyword, rule in writer.write(key).items() if keyword != "type"}
         return {**schema, "propertyNames": names} if names else schema
 
 
-def key_schema(adapter: TypeAdapter, writer: SchemaWriter) -> JsonSchema | None:  # noqa: PLR0911  (one for each kind)
-    """The schema of a mapping's keys, which are text in JSON; `None` where they can't be written as text."""
-    if isinstance(adapter, NotedAdapter | ReaderAdapter):
-        return key_schema(adapter.inner, writer)
-    if scalar_type(adapter) == "string":
-        return {}
-    if adapter is INTEGER:
-        return {"pattern": _INTEGER_KEY}
+def text_key(adapter: TypeAdapter) -> TypeAdapter | None:
+    """The adapter of a mapping's keys by the text that JSON writes for them; `None` where there is none."""
+    if isinstance(adapter, NotedAdapter):
+        return text_key(adapter.inner)
+    if isinstance(adapter, ConstrainedAdapter | ReaderAdapter):
+        inner = text_key(adapter.inner)
+        if inner is None or inner is TEXT:
+            return inner and attrs.evolve(adapter, inner=inner)
+        # The keywords are for the value that the text is read as, not for the text.
+        return attrs.evolve(
+            adapter, inner=inner, checks=tuple(attrs.evolve(each, keywords={}) for each in adapter.checks)
+        )
     if isinstance(adapter, ChoiceAdapter):
-        texts = adapter.kinds() <= TEXTS | NUMBERS and key_texts(adapter)
-        return {"enum": list(texts)} if texts and len(texts) == len(adapter.choices) else None
-    if isinstance(adapter, TextAdapter):
-        schema = adapter.schema(writer)
-        del schema["type"]
-        return schema
-    if isinstance(adapter, ConstrainedAdapter):
-        inner = key_schema(adapter.inner, writer)
-        if inner is None or adapter.inner is not TEXT:
-            return inner
-        return with_keywords(inner, (each.keywords for each in adapter.checks))
-    return None
+        choices = [Choice(str(each.json), each.value) for each in adapter.choices if type(each.json) in (str, int)]
+        texts = ChoiceAdapter.of(choices)
+        return texts if len(texts.choices) == len(adapter.choices) else None
+    if adapter is INTEGER:
+        return _INTEGER_KEY
+    return adapter if scalar_type(adapter) == "string" or isinstance(adapter, TextAdapter) else None
 
 
-def key_texts(adapter: ChoiceAdapter) -> dict[str, Any]:
-    """Text -> key, for the choices that are text or integers."""
-    return {str(each.json): each.value for each in adapter.choices if type(each.json) in (str, int)}
+_INTEGER_KEY: Final = TextAdapter(
+    int,
+    Notation("an integer with fewer digits", {"pattern": r"^(?:0|-?[1-9][0-9]*)$"}, lambda _, text: int(text), str),
+)
 
 
 @frozen(eq=False)
@@ -467,17 +460,7 @@ class ConstrainedAdapter(WrappedAdapter):
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         schema = with_keywords(writer.write(self.inner), (each.keywords for each in self.checks))
         is_text = self.inner is TEXT or isinstance(self.inner, TextAdapter)
-        if writer.exact and is_text and not all(each.keywords for each in self.checks):
-            schema["format"] = f"checked {id(self)}"
-            writer.formats[schema["format"]] = self._reads
-        return schema
-
-    def _reads(self, text: str) -> bool:
-        try:
-            value = self.inner.notation.read(self.inner.cls, text) if isinstance(self.inner, TextAdapter) else text
-            return all(each.accepts(value) for each in self.checks)
-        except Exception:  # noqa: BLE001  (text that isn't of the type, or a value that can't be compared)
-            return False
+        return schema if not is_text or all(each.keywords for each in self.checks) else writer.of_texts(schema, self)
 
 
 @frozen(eq=False)

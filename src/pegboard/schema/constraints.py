@@ -31,14 +31,13 @@ from pegboard.schema.adapters import (
     NotedAdapter,
     ReaderAdapter,
     ScalarAdapter,
-    SchemaWriter,
     TextAdapter,
     TupleAdapter,
     TypeAdapter,
     UnionAdapter,
     bare,
-    key_schema,
     scalar_type,
+    text_key,
 )
 from pegboard.schema.converter import is_msgspec, is_pydantic
 from pegboard.schema.fields import fills_or_names, is_field, resolved_hints
@@ -329,7 +328,7 @@ class _Inside(Constraint):
         found = attrs.evolve(adapter, item=narrowed(adapter.item, self.items))
         if isinstance(found, MappingAdapter):
             key = narrowed(found.key, self.keys)
-            found = found if key_schema(key, SchemaWriter()) is None else attrs.evolve(found, key=key)
+            found = found if text_key(key) is None else attrs.evolve(found, key=key)
         return narrowed(found, self.whole)
 
 

@@ -7,24 +7,22 @@ checks in Python), and raise a `StructureError` with its path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import chain, repeat
 from keyword import iskeyword
 from threading import RLock
-from typing import Any, Final, TypeAlias, get_origin
+from typing import Any, Final, TypeAlias, cast, get_origin
 
 import attrs
 
 from pegboard.json import StructureError, canonical_json, json_text, short_json
 from pegboard.schema.adapters import (
     ARRAYS,
-    INTEGER,
     NULL,
     NUMBERS,
     OBJECTS,
-    TEXT,
     TEXTS,
     AliasAdapter,
     AnyAdapter,
@@ -43,9 +41,9 @@ from pegboard.schema.adapters import (
     TupleAdapter,
     TypeAdapter,
     UnionAdapter,
-    key_texts,
     reach,
     root_schema,
+    text_key,
 )
 from pegboard.schema.converter import constructor_error, foreign_reader, is_msgspec, is_pydantic, reporting
 from pegboard.schema.references import compiled
@@ -80,7 +78,7 @@ def structure_hook(adapter: TypeAdapter) -> StructureHook:
         if hook is None:
             _pending[adapter] = lambda value: structure_hook(adapter)(value)  # noqa: PLW0108  (later)
             try:
-                hook = _straight_hook(adapter) or _STRUCTURE[type(adapter)](adapter)
+                hook = _STRUCTURE[type(adapter)](adapter)
             finally:
                 del _pending[adapter]
             if len(_hooks) >= _MOST_HOOKS:
@@ -103,7 +101,7 @@ def strictly(adapter: TypeAdapter) -> Callable[[Any], Any]:
     return structure_strictly
 
 
-# Straight code: one expression for a whole type -----------------------------------------------------------------------
+# Straight code: one expression for the parameters of a function and their classes -------------------------------------
 
 
 def _expression(adapter: TypeAdapter, value: str, names: dict[str, Any], above: tuple[TypeAdapter, ...] = ()) -> str:
@@ -144,38 +142,17 @@ def _name(target: Any, names: dict[str, Any]) -> str:
     return name
 
 
-def _straight_hook(adapter: TypeAdapter) -> StructureHook | None:
-    """A hook of one expression, if that has a class; where it raises, the usual hook finds the place and words it.
-
-    That makes the parts again, so none of them may run code of its author, whose effects would be there twice.
-    """
-    names: dict[str, Any] = {}
-    text = _expression(adapter, "v", names)
-    has_class = any(isinstance(each, type) for each in names.values())
-    if not has_class or any(map(_may_act, chain.from_iterable(map(reach, adapter.parts())))):
-        return None
-    quick = eval(f"lambda v: {text}", names)  # noqa: S307  made of names and quoted keys only
-    usual = cache(lambda: _STRUCTURE[type(adapter)](adapter))
-
-    def structure_straight(value: Any) -> Any:
-        try:
-            return quick(value)
-        except Exception:  # noqa: BLE001  the usual hook words it
-            return usual()(value)
-
-    return structure_straight
-
-
 def straight_binder(
     adapters: Mapping[str, TypeAdapter], usual: Callable[[Any, Mapping[str, Any]], Any], context: str | None
 ) -> Callable[[Any, Mapping[str, Any]], Any] | None:
     """The binder of a function that takes all by name, as straight code; where it raises, `usual` binds anew.
 
-    `adapters` has those of the parameters by key; no part may run code of its author, as for `_straight_hook`.
+    `adapters` has those of the parameters by key. As `usual` makes the parts again, to find the place and word the
+    error, there is none if a part runs code of its author, whose effects would be there twice.
     """
-    names: dict[str, Any] = {"__name__": __name__, "usual": usual}
     if any(map(_may_act, chain.from_iterable(map(reach, adapters.values())))):
         return None
+    names: dict[str, Any] = {"__name__": __name__, "usual": usual}
     code = ["def bind(context, arguments):", " try:", "  v = dict(arguments)"]
     for key, adapter in adapters.items():
         place = f"v[{key!r}]"
@@ -205,29 +182,15 @@ def _may_act(adapter: TypeAdapter) -> bool:
     cls: Any = adapter.cls
     methods = (type(cls).__call__, cls.__new__, cls.__init__, cls.__setattr__)
     codes = [each.__code__ for each in methods if hasattr(each, "__code__")]
-    fields = attrs.fields(cls) if attrs.has(cls) else ()
+    fields: Sequence[Any] = attrs.fields(cls) if attrs.has(cls) else ()
+    factories = [each.default.factory for each in fields if isinstance(each.default, attrs.Factory)]  # pyright: ignore[reportArgumentType]  a class, typed as a function
+    factories += [each.default_factory for each in getattr(cls, "__dataclass_fields__", {}).values()]
     return (
         any(hasattr(cls, name) for name in _AUTHORS_HOOKS)
         or any(each.converter or each.validator for each in fields)
-        or any(map(_is_authors, _factories(cls, fields)))
+        or any(callable(each) and (get_origin(each) or each).__module__ != "builtins" for each in factories)
         or not all(code.co_filename.startswith(_GENERATED) for code in codes)
     )
-
-
-def _factories(cls: Any, fields: Iterable[attrs.Attribute[Any]]) -> Iterator[Any]:
-    """The functions that make the defaults of an attrs class's or a dataclass's fields."""
-    for each in fields:
-        default: Any = each.default
-        if isinstance(default, attrs.Factory):  # pyright: ignore[reportArgumentType]  a class, typed as a function
-            yield default.factory
-    for each in getattr(cls, "__dataclass_fields__", {}).values():
-        if callable(each.default_factory):
-            yield each.default_factory
-
-
-def _is_authors(factory: Any) -> bool:
-    made = get_origin(factory) or factory  # `list` of `list[int]`
-    return not (isinstance(made, type) and made.__module__ == "builtins")
 
 
 # JSON into Python -----------------------------------------------------------------------------------------------------
@@ -316,7 +279,7 @@ def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
 
 
 def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
-    hook, read = structure_hook(adapter.item), _key_reader(adapter.key)
+    hook, read = structure_hook(adapter.item), structure_hook(cast("TypeAdapter", text_key(adapter.key)))
     if hook is same and read is same:
         return same
 
@@ -340,30 +303,6 @@ def _key(read: StructureHook, name: str) -> Any:
         return read(name)
     except StructureError as error:
         raise StructureError(f"the key {error.reason}") from error.__cause__
-
-
-def _key_reader(adapter: TypeAdapter) -> StructureHook:
-    """The hook of a mapping's keys: text -> key."""
-    if isinstance(adapter, NotedAdapter):
-        return _key_reader(adapter.inner)
-    if adapter is INTEGER:
-        return _read_integer
-    if isinstance(adapter, ChoiceAdapter):
-        texts = key_texts(adapter)
-        return same if all(text is key for text, key in texts.items()) else texts.__getitem__
-    if not isinstance(adapter, ConstrainedAdapter):
-        return structure_hook(adapter)
-    # The schema has the constraints on text, but none on the value that the text is read as.
-    is_text = adapter.inner is TEXT
-    checks = [each for each in adapter.checks if not (is_text and each.keywords)]
-    return _checked(_key_reader(adapter.inner), checks)
-
-
-def _read_integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise StructureError("must have fewer digits") from None
 
 
 def _structure_record(adapter: RecordAdapter) -> StructureHook:
@@ -445,8 +384,22 @@ def _first_accepting(members: Sequence[TypeAdapter]) -> StructureHook:
 @lru_cache(maxsize=64)
 def _acceptance(adapter: TypeAdapter, *, exact: bool) -> Callable[[Any], bool]:
     """A check by schema whether a value is of a type; `exact` includes formats and ranges."""
-    writer = SchemaWriter(exact=exact)
+    writer = SchemaWriter(_text_check if exact else None)
     return compiled(json_text(root_schema(adapter, writer)), writer.formats if exact else None).is_valid
+
+
+def _text_check(adapter: TypeAdapter) -> Callable[[str], bool]:
+    """A check whether the hook of an adapter reads a text."""
+    hook = structure_hook(adapter)
+
+    def reads(text: str) -> bool:
+        try:
+            hook(text)
+        except Exception:  # noqa: BLE001  (of the type's own code or a check's)
+            return False
+        return True
+
+    return reads
 
 
 def _combined_error(hooks: Iterable[StructureHook], value: str) -> StructureError:
@@ -527,7 +480,7 @@ def _formats() -> dict[str, Callable[[str], bool]]:
 
     classes = (dt.date, dt.time, dt.datetime, dt.timedelta, uuid.UUID)
     adapters = [TextAdapter(cls, notation) for cls in classes if (notation := notation_of(cls)) is not None]
-    return {str(each.notation.schema["format"]): each.reads for each in adapters}
+    return {str(each.notation.schema["format"]): _text_check(each) for each in adapters}
 
 
 _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = {

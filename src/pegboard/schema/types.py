@@ -42,9 +42,9 @@ from pegboard.schema.adapters import (
     TupleAdapter,
     TypeAdapter,
     UnionAdapter,
-    key_schema,
     reach,
     root_schema,
+    text_key,
 )
 from pegboard.schema.constraints import (
     NothingLeftError,
@@ -459,7 +459,7 @@ class _Reader:
     def _mapping(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
         arguments = typing.get_args(annotation) or (Any, Any)
         key = TEXT if arguments[0] is Any else self.read(arguments[0], path)
-        if key_schema(key, SchemaWriter()) is None:
+        if text_key(key) is None:
             why = "its keys can't be written as text, as JSON requires"
             hint = "Use str, int, an enum or Literal of those, or a type that is written as text (UUID, date, Path)."
             self.refuse(annotation, path, why, hint)
