@@ -72,7 +72,7 @@ class SchemaWriter:
         """The schema of texts that `adapter` reads, with a format of our own if it has to be exact."""
         if self.check_of is None:
             return schema
-        name = f"text {id(adapter)}"
+        name = f"text {len(self.formats)}"
         self.formats[name] = self.check_of(adapter)
         return {**schema, "format": name}
 
