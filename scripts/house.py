@@ -54,7 +54,6 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
         "files": Limit(160),  # of a concept each: a file that holds two is split
         "lines": Limit(goal=43_900),
         "median file": Limit(400, least=200),
-        "longest file": Limit(700),
         "largest folder": Limit(22),
         "file names twice": Limit(9),  # the public modules of a topic have the name of what they publish
         "class names twice": Limit(0),

@@ -12,6 +12,8 @@ from pegboard import lazy
 from pegboard.callbacks import Callback, accept_keywords, is_due
 from pegboard.catalogue import CALLBACK_STAGES, EXTRAS, Catalogue, Handle, limit_of
 from pegboard.errors import (
+    ExportError,
+    ModelError,
     PluginError,
     RegistrationError,
     UnknownToolError,
@@ -30,6 +32,7 @@ from pegboard.tools.tool import ATTRIBUTE, Tool, tools_html
 if TYPE_CHECKING:
     from pegboard.catalogue import PluginRecord
     from pegboard.dispatch.permissions.permissions import Permissions
+    from pegboard.request.model_request import Exporter, Model
     from pegboard.tools.services import Services, ServiceScope
     from pegboard.tools.spec import Problem
     from pegboard.toolsets.predicates import Where
@@ -42,14 +45,6 @@ class ExecutorSetup(NamedTuple):
 
     kind: str
     make: Callable[[Any], Any]
-
-
-class MadeExecutor(NamedTuple):
-    """An executor, and the class, function or executor that is registered for it, by its name there."""
-
-    kind: str
-    source: Any
-    executor: Any
 
 
 def is_factory(thing: Any) -> bool:
@@ -81,7 +76,7 @@ class Contributions:
         self.manager: object = None  # the `PluginManager` that loads plugins into this registry
         self._config: object = None
         self.executors: Mapping[str, ExecutorSetup] = {}  # those that the configuration has, by name
-        self.made: dict[str, MadeExecutor] = {}  # by name
+        self.made: dict[str, tuple[Any, Any]] = {}  # executors by name, each after what it was made of
         self.lock = threading.RLock()
         self._making = threading.Lock()  # one executor at a time
         self._subscribers: tuple[Callable[[], object], ...] = ()
@@ -244,11 +239,12 @@ class Contributions:
 
     def ready_executor(self, name: str) -> Any:
         """The executor of this name, if it is made and what made it is still registered; else `None`."""
-        made, registered = self.made.get(name), self.catalogue.extras.get("executors", {})
-        if made is not None and registered.get(made.kind) is made.source:
-            return made.executor
-        own = None if name in self.executors else registered.get(name)
-        return None if is_factory(own) else own
+        kind, _ = self.executors.get(name, (name, None))
+        registered = self.catalogue.extras.get("executors", {}).get(kind)
+        source, executor = self.made.get(name, (None, None))
+        if executor is not None and registered is source:
+            return executor
+        return None if name in self.executors or is_factory(registered) else registered
 
     def executor(self, name: str) -> Any:
         """The executor of this name, made once, as `find` finds what is registered under its kind, by default its name.
@@ -262,19 +258,19 @@ class Contributions:
             source = self.find("executors", kind)
             if source is None:
                 raise LookupError(not_provided("executors", kind, self.names("executors")))
-            self.made[name] = made = MadeExecutor(kind, source, make(source))
-            return made.executor
+            _, executor = self.made[name] = source, make(source)
+            return executor
 
     def take_executors(self, sources: Iterable[Any]) -> tuple[Any, ...]:
         """The executors among what was registered, and those that were made of it, each once; to be closed."""
         known = {id(each): each for each in sources}
-        made = [self.made.pop(name) for name, each in [*self.made.items()] if id(each.source) in known]
-        every = (*(each.executor for each in made), *known.values())
+        made = [self.made.pop(name)[1] for name, (source, _) in [*self.made.items()] if id(source) in known]
+        every = (*made, *known.values())
         return tuple({id(each): each for each in every if not is_factory(each)}.values())
 
 
 class Registrar:
-    """Base of a registry: the methods that register tools, toolsets and the rest, and list them."""
+    """Base of a registry: the methods that register tools, toolsets and the rest, and those that find and list them."""
 
     def __init__(self, on_conflict: ConflictPolicy = "error") -> None:
         self.contributions: Final = Contributions()
@@ -413,6 +409,54 @@ class Registrar:
             raise UnknownToolError(name, suggest(name, tools))
         return tools[name]
 
+    def exporter(self, name: str) -> Exporter:
+        """The exporter of this name: a registered one, else that of the installed plugin whose manifest offers it.
+
+        Raises:
+            ExportError: There is none, with the package to install or near misses; or it isn't a valid exporter.
+            PluginError: The plugin that offers it failed.
+        """
+        from pegboard.request.model_request import Exporter
+
+        found = self.contributions.find("exporters", checked("an exporter's name", name, str))
+        if found is None:
+            raise ExportError(not_provided("exporters", name, self.contributions.names("exporters")))
+        if isinstance(found, type) or (callable(found) and not isinstance(found, Exporter)):
+            found = found()
+        if not isinstance(found, Exporter):
+            raise ExportError(f"an exporter must be registered under this name, got {found!r:.100}", exporter=name)
+        return found
+
+    def model(self, name: str, **options: Any) -> Model:
+        """The model of this name: from a registered provider, else from the installed plugin whose manifest offers it.
+
+        Args:
+            name: `"PROVIDER/MODEL"`, such as `"anthropic/claude-sonnet-5"`; the provider's name ends at the first `/`.
+            options: Options of its client, such as `base_url`.
+
+        Raises:
+            ModelError: There is no such provider, with the package to install or near misses; or its client can't be
+                made.
+            PluginError: The plugin that offers it failed.
+        """
+        provider, _, own_name = checked("a model's name", name, str).partition("/")
+        make = self.contributions.find("models", provider)
+        if make is None:
+            why = not_provided("models", provider, self.contributions.names("models"))
+            raise ModelError(why if "/" in name else f"{name!r} must be PROVIDER/MODEL. {why}")
+        if not own_name:
+            raise ModelError(f"{name!r} names no model; write {provider}/MODEL", provider=provider)
+        try:
+            model = make(own_name, **options)
+        except ModelError as error:
+            error.args = (f"{name}: {error.message}",)  # the user's words; a provider may have another name of its own
+            raise
+        except Exception as error:
+            raise ModelError(f"no client for {name!r}: {type(error).__name__}: {error}", provider=provider) from error
+        if not all(hasattr(model, part) for part in ("name", "provider", "respond")):
+            raise ModelError(f"its factory must return a model, got {model!r:.100}", provider=provider)
+        return model
+
     def plugins(self) -> tuple[PluginRecord, ...]:
         """Every known plugin, in load order."""
         return tuple(self.contributions.catalogue.plugins.values())
@@ -492,7 +536,11 @@ def _replacements(new: Iterable[Any], registered: Iterable[Any], present: Collec
 def _read(things: Iterable[Any], origin: Origin) -> tuple[list[Tool], list[Any]]:
     """The tools and the toolsets among things to register, as they are registered."""
     things = tuple(things)
-    toolsets = [_owned(thing, origin) for thing in things if is_toolset(thing)]
+    toolsets: list[Any] = [thing for thing in things if is_toolset(thing)]
+    if toolsets:
+        from pegboard.toolsets.toolset import OwnedToolset
+
+        toolsets = [OwnedToolset(each, origin) for each in toolsets]
     others = (thing for thing in things if not is_toolset(thing))
     tools = [tool for thing in others for tool in _tools_from(thing, foreign=origin != HOST)]
     if origin != HOST:
@@ -500,12 +548,6 @@ def _read(things: Iterable[Any], origin: Origin) -> tuple[list[Tool], list[Any]]
 
         tools = [tool.evolve(origin=origin, spec=visible_spec(tool.spec)) for tool in tools]
     return tools, toolsets
-
-
-def _owned(toolset: Toolset, origin: Origin) -> Toolset:
-    from pegboard.toolsets.toolset import OwnedToolset  # only for toolsets
-
-    return OwnedToolset(toolset, origin)
 
 
 def _tools_from(thing: Any, *, foreign: bool) -> list[Tool]:

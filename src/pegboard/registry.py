@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
 from pegboard.catalogue import TOOL_STAGES
 from pegboard.contributions import Registrar
-from pegboard.errors import ExportError, ModelError, checked, log_failure, not_provided, tuple_of
+from pegboard.errors import checked, log_failure, tuple_of
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallSnapshot, Settings
     from pegboard.dispatch.truncate import ResultStore
-    from pegboard.request.model_request import Exporter, Model, ModelRequest
+    from pegboard.request.model_request import ModelRequest
     from pegboard.request.pipeline import Pipeline
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.predicates import Where
@@ -43,10 +43,6 @@ if TYPE_CHECKING:
     from pegboard.toolsets.toolset import Toolset
 
     _Prepared: TypeAlias = tuple[Catalogue, Dispatcher, CallSnapshot, Settings]
-
-
-_MOST_UNDER_WAY: Final = 256
-_NO_NAME: Final = "call takes a tool's name and its arguments; dispatch([...]) takes ToolCalls"
 
 
 class ToolRegistry(Registrar):
@@ -77,18 +73,15 @@ class ToolRegistry(Registrar):
         grants: Grants | None = None,
     ) -> None:
         super().__init__(on_conflict)
-        self._lock = self.contributions.lock
         self.limits: Final[Limits] = checked("limits", limits, Limits)
         self._permissions = permissions
         self._approver = approver
         self._grants = grants
-        every: Any = where if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportUnknownVariableType]
-        self._where = tuple(each for each in every if each is not None)
-        self._prepared: _Prepared | None = None
-        self._last_resolved: tuple[_Prepared, ResolvedTools, _Prepared] | None = None  # a request has several calls
+        several: Any = where if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportUnknownVariableType]
+        self._where = tuple(each for each in several if each is not None)
+        self._prepared: Mapping[ResolvedTools | None, _Prepared] = {}  # for all tools, and the last request's
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
-        self._under_way: Final[list[str]] = []
 
     async def chain(self, stage: str, *kinds: type) -> Chain:
         """The callbacks of a stage, plugins' first, ready to be called; imports the plugins that have some.
@@ -115,8 +108,8 @@ class ToolRegistry(Registrar):
 
     @permissions.setter
     def permissions(self, permissions: Permissions | None) -> None:
-        with self._lock:
-            self._permissions, self._prepared = permissions, None
+        with self.contributions.lock:
+            self._permissions, self._prepared = permissions, {}
             if self._dispatcher is not None:
                 self._dispatcher.set_permissions(permissions)
         if self.contributions.catalogue.tools:
@@ -129,8 +122,8 @@ class ToolRegistry(Registrar):
 
     @approver.setter
     def approver(self, approver: AnyApprover | None) -> None:
-        with self._lock:
-            self._approver, self._prepared = approver, None
+        self._approver = approver
+        self._prepare_again()
 
     @property
     def grants(self) -> Grants:
@@ -187,12 +180,11 @@ class ToolRegistry(Registrar):
         if toolsets is not None:
             wanted = toolsets if callable(toolsets) else tuple_of("toolsets", str)(toolsets)
             asked = [each for each in asked if (wanted(each) if callable(wanted) else each.name in wanted)]
-        predicate = None if where is None else catalogue.predicate(where)
-        options: Any = {"where": predicate, "active": active, "order": order, "on_toolset_error": on_toolset_error}
+        options: Any = {"active": active, "order": order, "on_toolset_error": on_toolset_error}
+        options["where"] = None if where is None else catalogue.predicate(where)
         resolved = await self._resolve(asked, context, **options)
-        missing = resolved.unsolved(problem for problem in catalogue.problems if problem.tool)
-        held_back = tuple((problem.tool or "", problem.cause) for problem in missing)
-        return attrs.evolve(resolved, registry=self, held_back=held_back)
+        held_back = resolved.unsolved(problem for problem in catalogue.problems if problem.tool)
+        return attrs.evolve(resolved, registry=self, held_back=[(each.tool, each.cause) for each in held_back])
 
     async def process(self, request: ModelRequest, context: ReadonlyContext = EMPTY_CONTEXT) -> ModelRequest:
         """Prepares a request for a model by the steps of `pipeline`; its `problems` are what went wrong.
@@ -212,54 +204,6 @@ class ToolRegistry(Registrar):
             self._check_own(request.tools)
         run = self._get_dispatcher().runtime.threads.run
         return await self.pipeline.process(request, context, run=run, observe=log_failure, services=self.services)
-
-    def exporter(self, name: str) -> Exporter:
-        """The exporter of this name: a registered one, else that of the installed plugin whose manifest offers it.
-
-        Raises:
-            ExportError: There is none, with the package to install or near misses; or it isn't a valid exporter.
-            PluginError: The plugin that offers it failed.
-        """
-        from pegboard.request.model_request import Exporter
-
-        found = self.contributions.find("exporters", checked("an exporter's name", name, str))
-        if found is None:
-            raise ExportError(not_provided("exporters", name, self.contributions.names("exporters")))
-        if isinstance(found, type) or (callable(found) and not isinstance(found, Exporter)):
-            found = found()
-        if not isinstance(found, Exporter):
-            raise ExportError(f"an exporter must be registered under this name, got {found!r:.100}", exporter=name)
-        return found
-
-    def model(self, name: str, **options: Any) -> Model:
-        """The model of this name: from a registered provider, else from the installed plugin whose manifest offers it.
-
-        Args:
-            name: `"PROVIDER/MODEL"`, such as `"anthropic/claude-sonnet-5"`; the provider's name ends at the first `/`.
-            options: Options of its client, such as `base_url`.
-
-        Raises:
-            ModelError: There is no such provider, with the package to install or near misses; or its client can't be
-                made.
-            PluginError: The plugin that offers it failed.
-        """
-        provider, _, own_name = checked("a model's name", name, str).partition("/")
-        make = self.contributions.find("models", provider)
-        if make is None:
-            why = not_provided("models", provider, self.contributions.names("models"))
-            raise ModelError(why if "/" in name else f"{name!r} must be PROVIDER/MODEL. {why}")
-        if not own_name:
-            raise ModelError(f"{name!r} names no model; write {provider}/MODEL", provider=provider)
-        try:
-            model = make(own_name, **options)
-        except ModelError as error:
-            error.args = (f"{name}: {error.message}",)  # the user's words; a provider may have another name of its own
-            raise
-        except Exception as error:
-            raise ModelError(f"no client for {name!r}: {type(error).__name__}: {error}", provider=provider) from error
-        if not all(hasattr(model, part) for part in ("name", "provider", "respond")):
-            raise ModelError(f"its factory must return a model, got {model!r:.100}", provider=provider)
-        return model
 
     async def call(  # noqa: PLR0913  all but two by name
         self,
@@ -288,7 +232,7 @@ class ToolRegistry(Registrar):
             asyncio.CancelledError: The caller was cancelled.
         """
         if isinstance(name, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
-            raise TypeError(_NO_NAME)
+            raise TypeError("call takes a tool's name and its arguments; dispatch([...]) takes ToolCalls")
         if self.contributions.catalogue.has_lazy_callbacks:
             await self._load(*TOOL_STAGES)
         catalogue = self.contributions.catalogue
@@ -300,8 +244,8 @@ class ToolRegistry(Registrar):
             or (catalogue.has_checks and await self._is_checked())
         ):
             resolved = await self._callable([name], EMPTY_CONTEXT if context is None else context)
-        prepared = self._prepared
-        if prepared is None or prepared[0] is not self.contributions.catalogue or resolved is not None:
+        prepared = self._prepared.get(resolved)
+        if prepared is None or prepared[0] is not self.contributions.catalogue:
             prepared = self._prepare(resolved)
         _, dispatcher, snapshot, settings = prepared
         if approver is not None:
@@ -337,10 +281,7 @@ class ToolRegistry(Registrar):
             ValueError: `resolved` was resolved by another registry.
         """
         context = EMPTY_CONTEXT if context is None else context
-        await self._load(*TOOL_STAGES)
-        if resolved is None:
-            resolved = await self._callable([name], context)
-        _, dispatcher, snapshot, settings = self._prepare(resolved)
+        _, dispatcher, snapshot, settings = await self._ready([name], resolved, context)
         return await dispatcher.decide(name, {} if arguments is None else arguments, context, snapshot, settings)
 
     def may_ask(self, tool: Tool) -> bool:
@@ -410,14 +351,18 @@ class ToolRegistry(Registrar):
         Arguments as for `dispatch`; or pending calls and `answers`, which it consumes, as for `resume`.
         """
         if answers is None:
-            dispatcher, snapshot, settings, calls = await self._ready(calls, resolved, context)
-            return dispatcher.batch(calls, context, snapshot, settings, **options)
+            given = tuple(cast("Iterable[ToolCall]", calls))
+            for call in given:
+                if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass anything
+                    raise TypeError(f"calls are ToolCalls, not {call!r:.80}; registry.parse(...) reads a model's")
+            _, dispatcher, snapshot, settings = await self._ready([call.name for call in given], resolved, context)
+            return dispatcher.batch(given, context, snapshot, settings, **options)
         from pegboard.dispatch.approval.pending import PendingCalls, match_answers
 
         pending = checked("calls", calls, PendingCalls)
         answered, ignored = match_answers(pending, answers, context)
-        calls = [each.pending.call for each in answered.values()]
-        dispatcher, snapshot, settings, _ = await self._ready(calls, resolved, context)
+        names = [each.pending.call.name for each in answered.values()]
+        _, dispatcher, snapshot, settings = await self._ready(names, resolved, context)
         batch = await dispatcher.resumed(pending, answered, context, snapshot, settings, **options)
         batch.ignored = (*ignored, *batch.ignored)
         return batch
@@ -467,7 +412,7 @@ class ToolRegistry(Registrar):
         Raises:
             FatalToolError: The tool ends the turn.
         """
-        dispatcher, snapshot, settings, _ = await self._ready([call], resolved, context)
+        _, dispatcher, snapshot, settings = await self._ready([checked("call", call, ToolCall).name], resolved, context)
         return await dispatcher.attach(call, context, snapshot, settings)
 
     def parse(self, raw: Any, resolved: ResolvedTools | None = None) -> ToolCall:
@@ -515,34 +460,9 @@ class ToolRegistry(Registrar):
 
         Args and exceptions as for `call`.
         """
-        import asyncio
-        from concurrent.futures import CancelledError
-
-        from pegboard.threads import running_loop, waiting
-
-        key = f"{name}"  # hosts may pass on anything
-        self._under_way.append(key)  # a list's operations are atomic
-        is_runaway = self._under_way.count(key) > _MOST_UNDER_WAY
-
-        async def call() -> ToolResult:
-            if is_runaway:
-                text = f"{name} was not run: {_MOST_UNDER_WAY} calls of it are under way. Does it call itself?"
-                return ToolResult.error("limit", text)
-            try:
-                own: Any = {"call_id": call_id, "resolved": resolved, "approver": approver}
-                return await self.call(name, arguments, context, **own)
-            finally:
-                observers = None if self._dispatcher is None else self._dispatcher.observers
-                if observers is not None:  # async observers get no events once the loop is closed
-                    await observers.drain(threads=False)
-
-        try:
-            with waiting():
-                return asyncio.run(call()) if running_loop() is None else self._get_dispatcher().runtime.loops.run(call)
-        except CancelledError:
-            return ToolResult.error("aborted", f"{name} was aborted: it cancelled itself, or its registry was closed.")
-        finally:
-            self._under_way.remove(key)
+        own: Any = {"call_id": call_id, "resolved": resolved, "approver": approver}
+        call = partial(self.call, name, arguments, context, **own)
+        return self._get_dispatcher().call_and_wait(f"{name}", call)  # hosts may pass on anything
 
     async def aclose(self) -> None:
         """Ends background work and closes executors, services and toolsets; failures are logged."""
@@ -577,7 +497,7 @@ class ToolRegistry(Registrar):
         if self._dispatcher is None:
             from pegboard.dispatch.dispatcher import Dispatcher
 
-            with self._lock:
+            with self.contributions.lock:
                 if self._dispatcher is None:
                     own = self._executor, self._prepare_all
                     self._dispatcher = Dispatcher.of(self.limits, self.services, self._grants, *own)
@@ -588,49 +508,41 @@ class ToolRegistry(Registrar):
         """What calls need, after importing the plugins that take part in them; may block."""
         for load in self.contributions.unloaded(*TOOL_STAGES):
             load()
-        _, _, snapshot, settings = self._prepare(None)
-        return snapshot, settings
+        return self._prepare(None)[2:]
 
     def _prepare_again(self) -> None:
-        with self._lock:
-            self._prepared = None
+        with self.contributions.lock:
+            self._prepared = {}
 
     def _prepare(self, resolved: ResolvedTools | None) -> _Prepared:
         """The catalogue, the dispatcher, and what calls of these tools need; made once per catalogue and request."""
-        with self._lock:
-            prepared, catalogue = self._prepared, self.contributions.catalogue
-            if prepared is None or prepared[0] is not catalogue:
+        with self.contributions.lock:
+            known, catalogue = self._prepared, self.contributions.catalogue
+            if None not in known or known[None][0] is not catalogue:
                 self.contributions.check_rules(self._permissions)
                 dispatcher = self._get_dispatcher()
                 dispatcher.set_permissions(self._permissions)
                 find = self.contributions.find_tool
                 made = dispatcher.prepare(find, catalogue.ordered, catalogue.callbacks, self._approver)
-                self._prepared = prepared = catalogue, dispatcher, *made
-        if resolved is None:
-            return prepared
-        self._check_own(resolved)
-        last = self._last_resolved
-        if last is None or last[0] is not prepared or last[1] is not resolved:
-            catalogue, dispatcher, snapshot, settings = prepared
-            tools, named = (*resolved.tools, *resolved.findable), {tool.name: tool for tool in resolved if tool.offered}
-            find = partial(self.contributions.find_tool, resolved=resolved)
-            snapshot = attrs.evolve(snapshot, find=find, named=named, tools=tools)
-            last = self._last_resolved = prepared, resolved, (catalogue, dispatcher, snapshot, settings)
-        return last[2]
+                known = self._prepared = {None: (catalogue, dispatcher, *made)}
+            if resolved is not None and resolved not in known:
+                self._check_own(resolved)
+                _, dispatcher, snapshot, settings = known[None]
+                find = partial(self.contributions.find_tool, resolved=resolved)
+                named = {tool.name: tool for tool in resolved if tool.offered}
+                snapshot = attrs.evolve(snapshot, find=find, named=named, tools=(*resolved.tools, *resolved.findable))
+                known = self._prepared = {None: known[None], resolved: (catalogue, dispatcher, snapshot, settings)}
+            return known[resolved]
 
     async def _ready(
-        self, calls: Iterable[Any], resolved: ResolvedTools | None, context: ReadonlyContext
-    ) -> tuple[Dispatcher, CallSnapshot, Settings, tuple[ToolCall, ...]]:
-        """What to run these calls with, and the calls; imports the plugins that they need."""
-        calls = tuple(calls)
-        for call in calls:
-            if not isinstance(call, ToolCall):
-                raise TypeError(f"calls are ToolCalls, not {call!r:.80}; registry.parse(...) reads a model's")
+        self, names: Sequence[str], resolved: ResolvedTools | None, context: ReadonlyContext | ToolContext
+    ) -> _Prepared:
+        """`_prepare` for calls of these names; imports the plugins that they need."""
         checked("context", context, ReadonlyContext, ToolContext)
         await self._load(*TOOL_STAGES)
-        if resolved is None and calls:
-            resolved = await self._callable([str(call.name) for call in calls], context)
-        return *self._prepare(resolved)[1:], calls
+        if resolved is None and names:
+            resolved = await self._callable(names, context)
+        return self._prepare(resolved)
 
     def _check_own(self, resolved: ResolvedTools) -> None:
         if resolved.registry not in (None, self):
@@ -657,22 +569,15 @@ class ToolRegistry(Registrar):
         from pegboard.toolsets.predicates import Custom, all_of
         from pegboard.toolsets.resolve import resolve_tools
 
-        catalogue, permissions = self.contributions.catalogue, self._permissions
+        catalogue, permissions, limits = self.contributions.catalogue, self._permissions, self.limits
         always = [catalogue.predicate(each) for each in self._where]  # each time, as plugins may have added some
         if permissions is not None:
             always.append(Custom(lambda tool, _: not permissions.hides(tool), "permitted", reads_context=False))
-        return await resolve_tools(
-            catalogue.ordered,
-            toolsets,
-            context,
-            default=all_of(*always) if always else None,
-            conflicting=catalogue.conflicting,
-            toolset_timeout=self.limits.toolset_timeout,
-            predicate_timeout=self.limits.predicate_timeout,
-            transforms=catalogue.transforms,
-            check=self._check if await self._is_checked() else None,
-            **options,
-        )
+        options["default"] = all_of(*always) if always else None
+        options["check"] = self._check if await self._is_checked() else None
+        timeouts = {"toolset_timeout": limits.toolset_timeout, "predicate_timeout": limits.predicate_timeout}
+        own: Any = {"conflicting": catalogue.conflicting, "transforms": catalogue.transforms, **timeouts}
+        return await resolve_tools(catalogue.ordered, toolsets, context, **own, **options)
 
     async def _is_checked(self) -> bool:
         """Whether a resolution is checked now; imports the plugins that may check it."""
@@ -683,7 +588,7 @@ class ToolRegistry(Registrar):
         """What the `check_tools` callbacks leave of resolved tools."""
         from pegboard.dispatch.checks import check_tools
 
-        chain = await self.chain("check_tools")
-        required = self.contributions.catalogue.required_check
-        missing = None if required is None else self.contributions.catalogue.lacks_check(required)
+        chain, catalogue = await self.chain("check_tools"), self.contributions.catalogue
+        required = catalogue.required_check
+        missing = None if required is None else catalogue.lacks_check(required)
         return await check_tools(resolved, chain, self.contributions.config, required=required, missing=missing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 
 _CLOSE_SECONDS: Final = 5.0  # for the loops of `call_sync` to end
+_MOST_UNDER_WAY: Final = 256  # calls of one tool by `call_sync`
 
 
 @frozen
@@ -82,6 +84,7 @@ class Dispatcher:
     runtime: Runtime = field(init=False)  # what its calls share
     emit: Callable[[Any], None] | None = None  # sends an event to the observers
     observers: Observers | None = None  # delivers events to observers, once there are some
+    _under_way: list[str] = field(factory=list[str], init=False)  # the names of the calls by `call_sync` that run
 
     @classmethod
     def of(
@@ -208,6 +211,31 @@ class Dispatcher:
             await self.runtime.threads.run(self.runtime.loops.close, _CLOSE_SECONDS, asyncio.get_running_loop())
         for pool in self.runtime.pools:
             pool.close()
+
+    def call_and_wait(self, name: str, call: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        """The result of a call, which this thread waits for; see `ToolRegistry.call_sync`."""
+        from pegboard.threads import running_loop, waiting  # loaded with the first call of a plain tool
+
+        self._under_way.append(name)  # a list's operations are atomic
+        is_runaway = self._under_way.count(name) > _MOST_UNDER_WAY
+
+        async def run() -> ToolResult:
+            if is_runaway:
+                text = f"{name} was not run: {_MOST_UNDER_WAY} calls of it are under way. Does it call itself?"
+                return ToolResult.error("limit", text)
+            try:
+                return await call()
+            finally:
+                if self.observers is not None:  # async observers get no events once the loop is closed
+                    await self.observers.drain(threads=False)
+
+        try:
+            with waiting():
+                return asyncio.run(run()) if running_loop() is None else self.runtime.loops.run(run)
+        except CancelledError:
+            return ToolResult.error("aborted", f"{name} was aborted: it cancelled itself, or its registry was closed.")
+        finally:
+            self._under_way.remove(name)
 
     async def decide(
         self,

@@ -155,7 +155,7 @@ class ResolvedTools:
     toolsets: tuple[Toolset, ...] = field(default=(), repr=False)
     findable: tuple[Tool, ...] = field(default=(), repr=False)
     registry: object = field(default=None, repr=False, eq=False)
-    held_back: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    held_back: Sequence[tuple[str | None, str]] = field(default=(), repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
