@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
@@ -38,7 +38,7 @@ from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_
 from pegboard.dispatch.permissions.rule import Folders, Rule
 from pegboard.dispatch.running import pause_deadlines
 from pegboard.dispatch.state import BATCH, HERE, CallState
-from pegboard.errors import log_failure
+from pegboard.errors import ToolError, detail_of, log_failure
 from pegboard.json import digest_of, json_problems, json_text
 from pegboard.tools.call import CallError, Confirmation
 from pegboard.tools.tool import Tool
@@ -220,18 +220,43 @@ class Asking(ApprovalState):
             raise CallError("denied", text)
 
     def grants(self) -> tuple[Rule, ...]:
-        """The grants of this call's session, as rules; those that were read last, if the store is async."""
-        runtime = self.state.runtime
-        if runtime.awaits_grants:
+        """The grants of this call's session, as rules; those that were read last, if the store is async.
+
+        Raises:
+            CallError: As `read_grants`.
+        """
+        if self.state.runtime.awaits_grants:
             return self._granted
-        return cast("tuple[Rule, ...]", runtime.grants.rules(session_key(self.state.request), tool_key(self.tool)))
+        try:
+            return cast("tuple[Rule, ...]", self._read())
+        except Exception as error:
+            raise self._reading_failure(error) from error
 
     async def read_grants(self) -> None:
-        """Reads the grants of a store that is async."""
-        runtime = self.state.runtime
-        if runtime.awaits_grants:
-            rules = runtime.grants.rules(session_key(self.state.request), tool_key(self.tool))
-            self._granted = await maybe_await(rules)
+        """Reads the grants of a store that is async.
+
+        Raises:
+            CallError: `not_executed`: the store failed; in a running call `denied`, a `RefusedError`.
+        """
+        if self.state.runtime.awaits_grants:
+            try:
+                self._granted = await maybe_await(self._read())
+            except Exception as error:
+                raise self._reading_failure(error) from error
+
+    def _read(self) -> tuple[Rule, ...] | Awaitable[tuple[Rule, ...]]:
+        return self.state.runtime.grants.rules(session_key(self.state.request), tool_key(self.tool))
+
+    def _reading_failure(self, error: Exception) -> CallError:
+        """The error if the store of grants failed; not in its words, as a call that only read has changed nothing."""
+        log_failure("reading grants", error)
+        name, why = self.state.name, "what the user has allowed can't be read."
+        hint = (error.hint if isinstance(error, ToolError) else None) or "Try again later."
+        if self.state.started_at is None:
+            text = f"{name} was not run, so nothing was changed: {why} {hint}"
+            return CallError("not_executed", text, detail=detail_of(error))
+        text = f"{name} isn't allowed to go on with this: {why} {hint}"
+        return RefusedError("denied", text, detail=detail_of(error))
 
     def _judge_call(self) -> tuple[Evaluation, ApprovalRequest | None]:
         """The rules' evaluation of the call, and the request if the user has to be asked; raises a denial."""

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from pegboard import Permissions, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
-from pegboard.approval import Always, MemoryGrants, Once, Reject, ask_later, tool_key
+from pegboard import Permissions, ReadonlyContext, ToolCall, ToolContext, ToolError, ToolRegistry, tool
+from pegboard.approval import Always, MemoryGrants, Once, RefusedError, Reject, ask_later, tool_key
 from pegboard.permissions import Rule
 
 ANN = ReadonlyContext(user="ann", session="s1")
@@ -140,15 +140,55 @@ async def test_a_running_tool_sees_them_even_if_its_call_needed_none(registry, g
     assert (await one.call("look", {}, ANN)).text == "['a']"
 
 
-async def test_a_store_that_fails_runs_no_call(registry, grants, monkeypatch):
-    async def fail(*_):
-        raise ConnectionError("no server")
+class PlainGrants(MemoryGrants):
+    """Memory that can be replaced by what fails."""
 
-    one = registry(Once())
-    monkeypatch.setattr(grants, "rules", fail)
-    result = await one.call("delete", {"path": "a"}, ANN)
-    assert result.is_error
-    assert "deleted" not in result.text
+
+class TestAStoreThatFails:
+    @pytest.fixture(params=[AsyncGrants, PlainGrants])
+    def store(self, request):
+        return request.param()
+
+    @pytest.fixture
+    def registry(self, store):
+        registry = ToolRegistry(grants=store, permissions=ASKS, approver=lambda request, context: Once())
+        registry.register(delete)
+        return registry
+
+    @pytest.fixture
+    def break_store(self, store, monkeypatch):
+        """Lets it fail in words about changes, of which reading makes none."""
+
+        def fail(*_):
+            raise ToolError("The database was lost. It isn't known whether something was changed.", hint="Ask Bob.")
+
+        async def fail_later(*_):
+            fail()
+
+        broken = fail if isinstance(store, PlainGrants) else fail_later
+        return lambda: monkeypatch.setattr(store, "rules", broken)
+
+    async def test_runs_no_call_and_says_that_nothing_was_changed(self, registry, break_store):
+        break_store()
+        result = await registry.call("delete", {"path": "a"}, ANN)
+        assert result.kind == "not_executed"
+        assert "delete was not run, so nothing was changed" in result.text
+        assert "database" not in result.text
+        assert result.text.endswith("Ask Bob.")
+        assert "The database was lost" in result.detail
+
+    async def test_denies_what_a_running_tool_asks_which_may_go_on_without(self, registry, break_store):
+        @registry.register
+        @tool
+        async def clean(context: ToolContext) -> str:
+            break_store()
+            try:
+                await context.ask("edit", ["a"])
+            except RefusedError as error:
+                return f"{error.kind}: {error.text}"
+
+        text = (await registry.call("clean", {}, ANN)).text
+        assert text.startswith("denied: clean isn't allowed to go on")
 
 
 async def test_without_rules_or_questions_they_are_not_read(grants):
