@@ -137,7 +137,7 @@ def test_tags_are_sorted_and_unique():
         ({"kind": "other"}, "kind: unknown value 'other'. There are function, freeform, provider"),
         ({"inputSchema": True}, "inputSchema: expected dict, found bool"),
         ({"outputSchema": None}, "outputSchema: expected dict"),
-        ({"annotations": {"readOnlyHint": "yes"}}, "annotations.readOnlyHint: 'yes' is not a boolean"),
+        ({"annotations": {"readOnlyHint": "yes"}}, "annotations: readOnlyHint: must be a boolean, got str"),
         ({"annotations": []}, "annotations: expected dict"),
         ({"tags": "a"}, "tags: expected a list of strings"),
         ({"tags": [1]}, "tags: expected a list of strings"),

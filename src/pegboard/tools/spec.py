@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 import attrs
 from attrs import field
@@ -276,17 +276,7 @@ class ToolAnnotations(JsonRecord):
     open_world_hint: bool | None = None
     edit_hint: bool | None = None
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ToolAnnotations:
-        """Reads what `to_json` writes; other keys are ignored, and a hint is a boolean or null."""
-        hints = {name: data.get(wire) for name, wire in _HINTS}
-        for name, wire in _HINTS:
-            if not isinstance(hints[name], bool | None):
-                raise ValueError(f"annotations.{wire}: {hints[name]!r} is not a boolean")  # noqa: TRY004  (as documented: data from outside)
-        return cls(**hints)
 
-
-_HINTS: Final = tuple((each.name, json_name(ToolAnnotations, each)) for each in attrs.fields(ToolAnnotations))
 NO_HINTS: Final = ToolAnnotations()
 
 
@@ -368,6 +358,11 @@ def _sort_tags(tags: Any) -> tuple[str, ...]:
     return tuple(sorted(_unique_strings("tags", tags))) if tags else ()
 
 
+def _parsed(name: str) -> Any:
+    """A property: the value of an attribute that is stored as JSON text, new at each read."""
+    return property(lambda spec: None if (text := getattr(spec, name)) is None else json.loads(text), doc="")
+
+
 def _examples_text(examples: Any) -> JsonText | None:
     return json_text(list(examples) if isinstance(examples, tuple) else examples) if examples else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
@@ -382,12 +377,18 @@ class ToolSpec:
     Attributes:
         name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first.
         description: For the model. Here and in `title`, lone surrogates become U+FFFD.
+        input_schema: The JSON Schema of the arguments, always an object's; as compact JSON text in `input_schema_text`.
+        output_schema: The JSON Schema of the structured result, or `None`; as text in `output_schema_text`.
         title: For people, or `None`.
         kind: `"function"`, `"freeform"` (text input, see `grammar`) or `"provider"` (see `provider_id`).
         tags: Sorted, without duplicates.
         grammar: Of a freeform tool's input, or `None` for any text.
         provider_id: Of a provider tool, such as `"openai.web_search"`; else `None`.
+        provider_arguments: The arguments of a provider tool.
+        permission_arguments: The arguments that rules match, with their kinds.
         original_name: The foreign name that `name` was mapped from, or `None`.
+        provider_options: Options that exporters pass through, by provider.
+        meta: Other data, passed through (`_meta` in MCP).
 
     Raises:
         InvalidNameError: The name isn't valid.
@@ -397,10 +398,10 @@ class ToolSpec:
 
     name: str = field(validator=lambda _self, _attribute, value: check_name(value))
     description: str = field(default="", converter=lambda text: encodable_text(text, "description"))
-    _input_schema: JsonText = field(
+    input_schema_text: JsonText = field(
         default=NO_INPUT, alias="input_schema", converter=with_name("input_schema", schema_text)
     )
-    _output_schema: JsonText | None = field(
+    output_schema_text: JsonText | None = field(
         default=None,
         alias="output_schema",
         converter=attrs.converters.optional(with_name("output_schema", schema_text)),
@@ -432,9 +433,16 @@ class ToolSpec:
     _meta: JsonText = field(default=EMPTY_OBJECT, alias="meta", converter=with_name("meta", json_text))
     _digest: str | None = field(default=None, init=False, repr=False)
 
+    input_schema: ClassVar[JsonSchema] = _parsed("input_schema_text")
+    output_schema: ClassVar[JsonSchema | None] = _parsed("output_schema_text")
+    permission_arguments: ClassVar[dict[str, ArgumentKind]] = _parsed("_permission_arguments")
+    provider_arguments: ClassVar[JsonObject] = _parsed("_provider_arguments")
+    provider_options: ClassVar[JsonObject] = _parsed("_provider_options")
+    meta: ClassVar[JsonObject] = _parsed("_meta")
+
     def __attrs_post_init__(self) -> None:
-        if self.kind == "freeform" and self._input_schema is NO_INPUT:
-            object.__setattr__(self, "_input_schema", FREEFORM_SCHEMA)
+        if self.kind == "freeform" and self.input_schema_text is NO_INPUT:
+            object.__setattr__(self, "input_schema_text", FREEFORM_SCHEMA)
         if not self.provider_id and (self.kind == "provider" or self.provider_id is not None):  # it is missing, or ""
             raise ValueError("provider_id: a provider tool needs the provider's own name, such as 'openai.web_search'")
         for what in ("provider_id", "permission", "version", "original_name"):
@@ -444,19 +452,9 @@ class ToolSpec:
             if text is not None and (fault := surrogate_fault(text)) is not None:
                 raise ValueError(f"{what}: {fault}")
 
-    @property
-    def input_schema(self) -> JsonSchema:
-        """The JSON Schema of the arguments, always an object's."""
-        return json.loads(self._input_schema)
-
-    @property
-    def input_schema_text(self) -> str:
-        """The input schema as compact JSON text."""
-        return self._input_schema
-
     def is_encoded(self, argument: str) -> bool:
         """Whether an argument, or a part of it, is encoded, as by base64, so that rules can't match it."""
-        if _ENCODED not in self._input_schema:
+        if _ENCODED not in self.input_schema_text:
             return False
         schema = self.input_schema
         own = schema.get("properties", {}).get(argument)
@@ -465,39 +463,9 @@ class ToolSpec:
         return _ENCODED in json_text({**rest, "properties": [own]})
 
     @property
-    def output_schema(self) -> JsonSchema | None:
-        """The JSON Schema of the structured result, or `None`."""
-        return None if self._output_schema is None else json.loads(self._output_schema)
-
-    @property
-    def output_schema_text(self) -> str | None:
-        """The output schema as compact JSON text."""
-        return self._output_schema
-
-    @property
     def examples(self) -> tuple[JsonObject, ...]:
         """Example arguments, each valid by the input schema."""
         return () if self._examples is None else tuple(json.loads(self._examples))
-
-    @property
-    def permission_arguments(self) -> dict[str, ArgumentKind]:
-        """The arguments that rules match, with their kinds."""
-        return json.loads(self._permission_arguments)
-
-    @property
-    def provider_arguments(self) -> JsonObject:
-        """The arguments of a provider tool."""
-        return json.loads(self._provider_arguments)
-
-    @property
-    def provider_options(self) -> JsonObject:
-        """Options that exporters pass through, by provider."""
-        return json.loads(self._provider_options)
-
-    @property
-    def meta(self) -> JsonObject:
-        """Other data, passed through (`_meta` in MCP)."""
-        return json.loads(self._meta)
 
     @property
     def digest(self) -> str:
@@ -561,7 +529,7 @@ _FACTS: Final[Mapping[str, tuple[str, type]]] = {
 
 _ITEM_TYPES: Final = {"tags": (str, "strings"), "examples": (dict, "objects")}
 _READERS: Final[Mapping[str, Callable[[JsonObject], Any]]] = {
-    "annotations": ToolAnnotations.from_json,
+    "annotations": with_name("annotations", ToolAnnotations.from_json),
     "grammar": lambda members: Grammar(**members),
     "concurrency": lambda members: Concurrency(**members),
     "permissionArguments": _kinds_text,
