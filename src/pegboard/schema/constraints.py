@@ -58,6 +58,8 @@ class Constraint:
     accepts: Callable[[Any], object]  # whether a Python value meets it; may raise for one that it doesn't apply to
     # the constraint as a check of a type's values, or `None` where it doesn't apply to them
     check: Callable[[TypeAdapter], Check | None]
+    # the only values that meet it, if they can be listed
+    options: tuple[Any, ...] | None = field(default=None, kw_only=True)
     # whether null in a union passes, as with `optional`; other validators of attrs apply to it, too
     skips_null: bool = field(default=False, kw_only=True)
 
@@ -66,7 +68,11 @@ class Constraint:
         if isinstance(adapter, ChoiceAdapter):
             return _choice_of(each for each in adapter.choices if self.is_met(each.value))
         if adapter is NULL:
+            if None in (self.options or ()):
+                return adapter
             raise NothingLeftError
+        if self.options is not None and isinstance(adapter, ScalarAdapter) and adapter.cls is None:
+            return _choice_of(_choices(adapter.type, self.options))
         inner, checks = (adapter.inner, adapter.checks) if isinstance(adapter, ConstrainedAdapter) else (adapter, ())
         check = self.check(inner)
         if check is not None and _leave_none(inner, (*checks, check)):
@@ -97,12 +103,10 @@ def _leave_none(adapter: TypeAdapter, checks: Sequence[Check]) -> bool:
     from fractions import Fraction
 
     (low, is_above), (high, is_included) = max(lows), min(highs)
-    steps = [step for name, step in rules if name == "multipleOf"]
+    low, high = Fraction(str(low)), Fraction(str(high))
+    steps = [Fraction(str(step)) for name, step in rules if name == "multipleOf"]
     for step in steps or ([1] if scalar_type(adapter) == "integer" else []):
-        count = Fraction(str(low)) / Fraction(str(step))
-        least = Fraction(str(step)) * (math.floor(count) + 1 if is_above else math.ceil(count))
-        if least > Fraction(str(high)) or (least == Fraction(str(high)) and not is_included):
-            return True
+        low, is_above = step * (math.floor(low / step) + 1 if is_above else math.ceil(low / step)), False
     return low > high or (low == high and (is_above or not is_included))
 
 
@@ -252,30 +256,16 @@ def _passes(function: Callable[..., object]) -> Constraint:
     return Constraint(accepts, lambda _: Check(text, accepts, {}))
 
 
-@frozen
-class _OneOf(Constraint):
+def _one_of(given: Iterable[Any]) -> Constraint:
     """One of several options, in a fixed order."""
+    options = tuple(given)
 
-    options: tuple[Any, ...]
+    def check(adapter: TypeAdapter) -> Check | None:
+        known = [each.json for each in _choices(scalar_type(adapter), options)]
+        text = f"must be one of {', '.join(map(repr, known))}"
+        return Check(text, options.__contains__, {"enum": known}) if known else None
 
-    @classmethod
-    def of(cls, options: Iterable[Any]) -> _OneOf:
-        """The constraint of these options."""
-        options = tuple(options)
-
-        def check(adapter: TypeAdapter) -> Check | None:
-            known = [each.json for each in _choices(scalar_type(adapter), options)]
-            text = f"must be one of {', '.join(map(repr, known))}"
-            return Check(text, options.__contains__, {"enum": known}) if known else None
-
-        return cls(options.__contains__, check, options)
-
-    def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        if adapter is NULL and None in self.options:
-            return adapter
-        if adapter is NULL or not isinstance(adapter, ScalarAdapter) or adapter.cls is not None:
-            return super().on(adapter)
-        return _choice_of(_choices(adapter.type, self.options))
+    return Constraint(options.__contains__, check, options=options)
 
 
 def _choices(name: str, options: Iterable[Any]) -> Iterator[Choice]:
@@ -306,30 +296,27 @@ def _json_number(value: object) -> int | float | None:
 
 @frozen
 class _Inside(Constraint):
-    """Constraints on the items of an array (`deep_iterable`) or mapping (`deep_mapping`), and on the whole."""
+    """Constraints on the items of an array (`deep_iterable`), or on the keys and values of a mapping."""
 
     accepts: Callable[[Any], object] = field(default=lambda _: True, init=False)  # attrs itself runs the validator
     check: Callable[[TypeAdapter], Check | None] = field(default=lambda _: None, init=False)
     kind: type[ArrayAdapter | MappingAdapter]
-    items: tuple[Constraint, ...]
-    keys: tuple[Constraint, ...]
-    whole: tuple[Constraint, ...]
+    items: Sequence[Constraint]
+    keys: Sequence[Constraint] = ()
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
         if adapter is NULL:
             raise NothingLeftError
         if isinstance(adapter, ConstrainedAdapter):
             inner = self.on(adapter.inner)
-            if isinstance(inner, ConstrainedAdapter):
-                return ConstrainedAdapter(inner.inner, (*adapter.checks, *inner.checks))
-            return None if inner is None else ConstrainedAdapter(inner, adapter.checks)
+            return None if inner is None else attrs.evolve(adapter, inner=inner)
         if not isinstance(adapter, self.kind):
             return None
         found = attrs.evolve(adapter, item=narrowed(adapter.item, self.items))
         if isinstance(found, MappingAdapter):
             key = narrowed(found.key, self.keys)
-            found = found if text_key(key) is None else attrs.evolve(found, key=key)
-        return narrowed(found, self.whole)
+            return found if text_key(key) is None else attrs.evolve(found, key=key)
+        return found
 
 
 # Metadata of `Annotated` ----------------------------------------------------------------------------------------------
@@ -495,9 +482,9 @@ def _in(validator: Any) -> Iterator[Constraint]:
     """Options that can be listed: not those of a string (substrings) or an enum (members)."""
     given = validator._original_options  # noqa: SLF001
     if isinstance(given, set | frozenset):
-        yield _OneOf.of(sorted(cast("set[Any]", given), key=repr))  # the same order in every process
+        yield _one_of(sorted(cast("set[Any]", given), key=repr))  # the same order in every process
     elif type(given) in (tuple, list, dict):
-        yield _OneOf.of(cast("list[Any]", given))
+        yield _one_of(cast("list[Any]", given))
 
 
 _READERS: Final[Mapping[str, Callable[[Any], Iterable[Constraint]]]] = {
@@ -512,15 +499,12 @@ _READERS: Final[Mapping[str, Callable[[Any], Iterable[Constraint]]]] = {
     "_InValidator": _in,
     "_MatchesReValidator": lambda validator: [_match(validator.pattern, validator.match_func.__name__)],
     "_DeepIterable": lambda validator: [
-        _Inside(ArrayAdapter, _each(validator.member_validator), (), _each(validator.iterable_validator))
+        _Inside(ArrayAdapter, _each(validator.member_validator)),
+        *_each(validator.iterable_validator),
     ],
     "_DeepMapping": lambda validator: [
-        _Inside(
-            MappingAdapter,
-            _each(validator.value_validator),
-            _each(validator.key_validator),
-            _each(validator.mapping_validator),
-        )
+        _Inside(MappingAdapter, _each(validator.value_validator), _each(validator.key_validator)),
+        *_each(validator.mapping_validator),
     ],
 }
 

@@ -140,12 +140,9 @@ class SchemaSearch:
         return found
 
     def fits(self, schema: JsonSchema | bool, value: Any) -> bool:
-        """Whether no problem of `value` is known, also where the budget ends before its parts are searched."""
-        if isinstance(schema, bool):
-            return schema
+        """Whether no problem of `value` is known, also where the budget ends before one is found."""
         try:
-            judge = self._judges.get(id(schema)) or self._judge(schema)
-            return judge.is_valid(value) and not self.problems(schema, value)
+            return not self.problems(schema, value)
         except _SpentError:
             return True
 

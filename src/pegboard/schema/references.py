@@ -213,15 +213,11 @@ def runnable(schema: str) -> tuple[JsonText, Sequence[str]]:
 
 def without_misfits(root: JsonSchema) -> JsonSchema:
     """The schema, in which defaults that don't fit their own schema are left out."""
-    for each in list(schemas(root)):
-        with suppress(ValueError):
-            json_text(each.get("default"))
-            continue
-        del each["default"]  # NaN, which JSON hasn't: within `$defs` it would keep the others from being checked
-    for each in [each for each in schemas(root) if "default" in each]:
+    definitions: Any = json.loads(without_notes(json.dumps({"$defs": root.get("$defs", {})})))
+    for each in reversed([each for each in schemas(root) if "default" in each]):  # the innermost first
         fits = False
-        with suppress(ValueError):
-            fits = compiled(json_text({**each, "$defs": root.get("$defs", {})})).is_valid(each["default"])
+        with suppress(ValueError):  # as for NaN, which JSON hasn't
+            fits = compiled(json_text({**each, **definitions})).is_valid(each["default"])
         if not fits:
             del each["default"]
     return root
