@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from pegboard import PermissionRules, Rule
 from pegboard.dispatch.permissions.evaluation import Decision, Resource
-from pegboard.dispatch.permissions.rule import HOLE, WHOLE_CALL, Folders, Part, PlainText
+from pegboard.dispatch.permissions.rule import HOLE, Folders, Part, PlainText
 
 
 def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
@@ -20,8 +20,8 @@ def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
 
 
 def test_parts_offer_exactly_themselves_and_wider_patterns():
-    parts = (PlainText("a*"), PlainText(HOLE), WHOLE_CALL, Part(shown="x"))
-    assert [(part.literal, part.wider) for part in parts] == [("a*", None), (None, None), (None, "*"), (None, None)]
+    parts = (PlainText("a*"), PlainText(HOLE), Part(shown="x"))
+    assert [(part.literal, part.wider) for part in parts] == [("a*", None), (None, None), (None, None)]
 
 
 STRICTNESS = ["allow", None, "ask", "deny"]

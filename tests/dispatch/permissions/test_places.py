@@ -13,12 +13,12 @@ from pegboard.dispatch.permissions import places as paths
 from pegboard.dispatch.permissions.evaluation import Resource
 from pegboard.dispatch.permissions.places import (
     PathPart,
-    UrlPattern,
     host_of,
     path_patterns,
     place_of,
     resolve,
     url_of,
+    url_pattern,
 )
 from pegboard.dispatch.permissions.rule import Folders, Match, UnreadableError
 
@@ -320,7 +320,7 @@ def test_a_host_that_programs_read_differently_is_refused(text):
     ],
 )
 def test_a_host_pattern_includes_subdomains(pattern, host, is_meant):
-    assert UrlPattern.of(pattern).means(host_of(host)) is is_meant
+    assert url_pattern(pattern).means(host_of(host)) is is_meant
 
 
 def test_an_address_is_written_in_brackets_where_it_needs_them():

@@ -66,18 +66,18 @@ anything: docker podman kubectl
 """
 
 
-def _programs(table: str) -> dict[str, list[str]]:
+def _programs(table: str) -> dict[str, frozenset[str]]:
     """Programs by kind: a line has the kind, a colon and names."""
-    read: dict[str, list[str]] = {}
+    read: dict[str, frozenset[str]] = {}
     for line in table.strip().splitlines():
         kind, _, names = line.partition(": ")
-        read.setdefault(kind, []).extend(names.split())
+        read[kind] = read.get(kind, frozenset()).union(names.split())
     return read
 
 
 _NAMED: Final = _programs(_KINDS)
-SHELLS: Final = frozenset(_NAMED["shell"])  # the programs that are shells
-LANGUAGES: Final = frozenset(_NAMED["language"])  # interpreters that aren't shells
+SHELLS: Final = _NAMED["shell"]  # the programs that are shells
+LANGUAGES: Final = _NAMED["language"]  # interpreters that aren't shells
 WRAPPERS: Final = {**dict.fromkeys(_NAMED["wrapper 0"], 0), **dict.fromkeys(_NAMED["wrapper 1"], 1)}
 """Programs that run a command, with the number of operands of their own before it."""
 
@@ -116,17 +116,13 @@ _NO_VALUE: Final = (
 """Options that take no value, of programs with so many operands of their own."""
 
 _FILL_IN: Final = frozenset({"xargs", "parallel"})  # add words from their input
-_READ_TEXTS: Final = frozenset(_NAMED["reads a text"])  # pass it to a shell, or split it as one does
-_ONLY_DESCRIBE: Final = frozenset({"-v", "-V"})  # options of `command` that only describe a command
 _FINDERS: Final = {
     "find": re.compile("-(?:exec|execdir|ok|okdir)()"),
     **dict.fromkeys(("fd", "fdfind"), re.compile(r"(?:-[A-Za-z]*?[xX]|--exec(?:-batch)?(?:=|$))(.*)", re.DOTALL)),
 }
 """The option before a command, and what is attached to it."""
 
-_GNU: Final = frozenset(_NAMED["gnu"])  # whose names start with a `g` on some systems
 _ASSIGN: Final = frozenset({"export", "declare", "typeset", "local", "readonly", *WRAPPERS})
-_ENDS_OF_EXEC: Final = (";", "+")
 _SETS: Final = re.compile("[^-=][^=]*=")  # an assignment to `env`, which takes any name
 _NAMES_PROGRAM: Final = {"coreutils": re.compile(r"^--coreutils-prog(?:-shebang)?="), "cmd": re.compile(r"^/+[A-Za-z]")}
 """Prefix of a program's name in the same word."""
@@ -141,20 +137,11 @@ MOST_STARTS: Final = 8
 _VERSION: Final = re.compile(r"(?<=ld)-[\w.-]*(?=\.so)|(?<=\.so)[.0-9]+$|(?<=[a-z])-?[0-9.]+$")
 """Version in the name of a program: `bash-5.2`, `ld-linux-x86-64.so.2`."""
 
-_LATER: Final = frozenset(_NAMED["starts a shell later"])  # unless an option only lists or removes its lines
-_LISTS: Final = frozenset({"-l", "-q", "-r", "-d", "-c", "-e", "-V"})
-_SOURCES: Final = frozenset({".", "source"})
-_STANDARD_INPUT: Final = re.compile(r"^-$|(^|/)stdin$|(^|/)fd/[0-9]+$|^[0-9]+$")
-_STARTS_SHELL: Final = {
-    **dict.fromkeys(_NAMED["starts a shell 0"], 0),
-    **dict.fromkeys(_NAMED["starts a shell 1"], 1),
-}
+_LISTS: Final = frozenset({"-l", "-q", "-r", "-d", "-c", "-e", "-V"})  # options that start no shell later
+_STARTS_SHELL: Final = dict.fromkeys(_NAMED["starts a shell 0"], 0) | dict.fromkeys(_NAMED["starts a shell 1"], 1)
 """Programs that run a shell if they get no command, with the number of operands of their own."""
 
 _SPLITS: Final = re.compile(r"-[A-Za-z0-9]*S.*|--s.*")  # the option of `env` whose text has escapes of its own
-_EVALUATES: Final = frozenset(_NAMED["evaluates"])
-"""Shell builtins that read a text as a variable or arithmetic, and so run substitutions in its index."""
-
 _TEXTUAL: Final = LANGUAGES.union(_NAMED["options"])  # programs that run others by a text that isn't in shell syntax
 _NO_WORD: Final = re.compile(r"[^\w./-]")
 _BETWEEN_WORDS: Final = re.compile(r"[^\w.~+*?-]+")
@@ -166,7 +153,7 @@ _RUN_LATER: Final = re.compile(
 )
 """Assignments whose value other programs may run."""
 
-_INDEX: Final = re.compile(r"\[.*(\$[({]|`)", re.DOTALL)
+_INDEX: Final = re.compile(r"\[.*(\$[({]|`)", re.DOTALL)  # of a variable or in arithmetic
 _VALUE: Final = re.compile(
     r"(?:BASH_ENV|ENV|PROMPT_COMMAND|BASH_FUNC_[^=]*)\+?=(.*)|\w+\+?=(.*(?:\$\(|`).*)", re.DOTALL
 )
@@ -187,7 +174,7 @@ def name_of(words: Sequence[str]) -> str:
     A leading `=`, which zsh replaces by the folder, and the `g` of GNU programs are removed too.
     """
     name = words[0].rpartition("/")[2].lower().lstrip("=").removesuffix(".exe")
-    return name[1:] if name.startswith("g") and name[1:] in _GNU else name
+    return name[1:] if name.startswith("g") and name[1:] in _NAMED["gnu"] else name
 
 
 def wrapped_commands(command: Command) -> Iterator[Command | str]:
@@ -198,9 +185,9 @@ def wrapped_commands(command: Command) -> Iterator[Command | str]:
     name, arguments = program_of(command.words), command.words[1:]
     if name in _NAMES_PROGRAM:
         arguments = [_NAMES_PROGRAM[name].sub("", word, count=1) or word for word in arguments]
-    if name in SHELLS or (name in _LATER and not _LISTS.intersection(arguments)):
-        yield from _by_shell([] if name in _LATER else arguments, command.scripts)
-    if name in WRAPPERS and not (name == "command" and arguments and arguments[0] in _ONLY_DESCRIBE):
+    if name in SHELLS:
+        yield from _by_shell(arguments, command.scripts)
+    if name in WRAPPERS and not (name == "command" and arguments[:1] in (["-v"], ["-V"])):  # which only describe it
         for words in starts(arguments, WRAPPERS[name]):
             yield Command(_fill(words, arguments) if name in _FILL_IN else words, scripts=command.scripts)
     if name in _RUNNERS:
@@ -241,11 +228,12 @@ def _shell_texts(name: str, arguments: Sequence[str], scripts: Sequence[str]) ->
     operands = sum("-" not in (word[:1], before[:1]) for before, word in zip(["", *arguments], arguments, strict=False))
     if operands <= _STARTS_SHELL.get(name, -1):
         yield from scripts
+    if name in _NAMED["starts a shell later"] and _LISTS.isdisjoint(arguments):
+        yield from scripts or (HOLE,)
     if name == "env" and "\\" in "".join(arguments) and any(map(_SPLITS.fullmatch, arguments)):
         yield HOLE
-    if not (
-        name in _READ_TEXTS or (name == "git" and not {"rebase", "foreach", "filter-branch"}.isdisjoint(arguments))
-    ):
+    runs_text = name == "git" and not {"rebase", "foreach", "filter-branch"}.isdisjoint(arguments)
+    if not (runs_text or name in _NAMED["reads a text"]):
         return
     for before, word in zip(["", *arguments], arguments, strict=False):
         if _SEVERAL.search(word) or _BEFORE_TEXT.fullmatch(before):  # several words, without an attached option, too
@@ -259,7 +247,7 @@ def _evaluation_texts(command: Command) -> Iterator[str]:
     for word in command.words if assigns else ():
         if value := _VALUE.fullmatch(word):
             yield value[1] or value[2] or ""
-    if command.words and name_of(command.words) in _EVALUATES:
+    if command.words and name_of(command.words) in _NAMED["evaluates"]:
         yield from filter(_INDEX.search, command.words[1:] + command.scripts)
 
 
@@ -275,7 +263,7 @@ def _by_builtin(name: str, arguments: Sequence[str]) -> Iterator[str]:
         yield HOLE
     elif name == "alias":
         yield from (each.partition("=")[2] for each in arguments)
-    elif name in _SOURCES and any(HOLE in each or _STANDARD_INPUT.search(normpath(each)) for each in arguments[:1]):
+    elif name in (".", "source") and arguments and (HOLE in arguments[0] or _is_standard_input(arguments[0])):
         yield HOLE
 
 
@@ -331,23 +319,24 @@ def _by_shell(arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]
             skip = False
         else:
             operands.append(word)
-    if not text_follows and (reads or not operands or _STANDARD_INPUT.search(normpath(operands[0]))):
+    if not text_follows and (reads or not operands or _is_standard_input(operands[0])):
         yield from scripts or (HOLE,)
+
+
+def _is_standard_input(file: str) -> bool:
+    return re.search(r"^-$|(^|/)stdin$|(^|/)fd/[0-9]+$|^[0-9]+$", normpath(file)) is not None
 
 
 def _by_finder(arguments: Sequence[str], option: re.Pattern[str]) -> Iterator[Command]:
     for place, word in enumerate(arguments):
         if found := option.fullmatch(word):
             rest = [*filter(None, found.groups()), *arguments[place + 1 :]]
-            end = min((rest.index(each) for each in _ENDS_OF_EXEC if each in rest), default=len(rest))
+            end = min((rest.index(each) for each in (";", "+") if each in rest), default=len(rest))
             if end:
                 yield Command([each.replace("{}", HOLE) for each in rest[:end]])
 
 
-_SUBCOMMANDS: Final = {
-    name.replace("_", " "): length for length, kind in ((2, "two words"), (3, "three words")) for name in _NAMED[kind]
-}
-"""How many words name the action, where it is more than one."""
+_ACTIONS: Final = {2: _NAMED["two words"], 3: _NAMED["three words"]}  # by how many words name an action of theirs
 
 INTERPRETERS: Final = frozenset(
     {*WRAPPERS, *SHELLS, *LANGUAGES, "eval", "source", ".", "trap", "find", "fd", "fdfind", "npx", "pipx"}
@@ -365,10 +354,9 @@ def suggest_rule(command: Command) -> str | None:
     words = command.words
     if not command.is_program or program_of(words) in _DO_ANYTHING or "/" in words[0]:
         return None
-    length = 1
-    while (longer := _SUBCOMMANDS.get(" ".join(words[:length]), length)) > length:
-        length = longer
-    named = words[:length]
+    named = words[:1]
+    for length, programs in _ACTIONS.items():
+        named = words[:length] if "_".join(named) in programs else named
     is_narrow = all(_WORD.fullmatch(word) for word in named) and not runs_anything(named)
     return f"{' '.join(named)} *" if is_narrow else None
 
@@ -424,12 +412,35 @@ class CommandPart(Part):
     @cached_property
     def loose(self) -> tuple[str, ...]:
         """Other forms of it, for deny and ask rules only: without its folder or its options, say."""
-        return tuple(_loose(self.command))
+        words = self.command.words
+        if self.command.is_program:
+            names = [words[0], words[0].rpartition("/")[2], name_of(words)]
+            if HOLE in words[0]:  # the hole may hold a folder
+                names.append(HOLE + words[0].rpartition(HOLE)[2])
+            rests = [words[1:], *starts(words[1:], 0)]
+            assigned = [_quote_words(self.command.assignments + words)] if self.command.assignments else []
+            return (*(_vague([name, *rest]) for name in dict.fromkeys(names) for rest in rests), *assigned)
+        if len(words) == 1:
+            return (words[0].replace("+=", "=", 1),)
+        place = normpath(words[1]).replace("//", "/")
+        return tuple(f"{sign} {place}" for sign in (*words[0], words[0]))
 
     @cached_property
     def nested(self) -> str:
-        """The words of texts that may make it run others, with a blank around each."""
-        return _inner_words(self.command)
+        """The words of texts that may make it run others (`awk 'BEGIN{system("rm x")}'`), with a blank around each."""
+        words, texts = self.command.words, [*self.command.scripts]
+        if not self.command.is_program:
+            later = _RUN_LATER.fullmatch(words[0])
+            texts = [later[1]] if later else []
+        elif (name := program_of(words)) == "git":
+            is_config = "config" in words
+            pairs = (pair for pair in pairwise(words) if is_config or any(map(_GIT_RUNS.match, pair)))
+            texts += (_GIT_RUNS.sub(" ", word, count=1) for _, word in pairs)
+        elif name in _TEXTUAL:
+            texts += filter(_NO_WORD.search, words[1:])
+        else:
+            return ""
+        return _pad(" ".join(texts)) if texts else ""
 
     @property
     def literal(self) -> str | None:
@@ -440,11 +451,6 @@ class CommandPart(Part):
     def wider(self) -> str | None:
         """The words that name the action, with any others."""
         return None if self.obstacle else suggest_rule(self.command)
-
-    @property
-    def refusal(self) -> str:
-        """Why no rule allows it."""
-        return super().refusal or f"no rule allows {self.shown!r:.100}"
 
     def match(self, rule: Rule) -> Match:
         """An allow rule must match whatever the shell fills in; a deny or ask rule may match."""
@@ -480,23 +486,6 @@ def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPar
     return CommandPart(command, inside=inside or command.inside, obstacle=obstacle)
 
 
-def _inner_words(command: Command) -> str:
-    """The words of the texts that may make a command run others: of `awk 'BEGIN{system("rm x")}'`, say."""
-    words, texts = command.words, [*command.scripts]
-    if not command.is_program:
-        later = _RUN_LATER.fullmatch(words[0])
-        texts = [later[1]] if later else []
-    elif (name := program_of(words)) == "git":
-        is_config = "config" in words
-        pairs = (pair for pair in pairwise(words) if is_config or any(map(_GIT_RUNS.match, pair)))
-        texts += (_GIT_RUNS.sub(" ", word, count=1) for _, word in pairs)
-    elif name in _TEXTUAL:
-        texts += filter(_NO_WORD.search, words[1:])
-    else:
-        return ""
-    return _pad(" ".join(texts)) if texts else ""
-
-
 def _pad(text: str) -> str:
     return f" {_BETWEEN_WORDS.sub(' ', text)} "
 
@@ -511,26 +500,6 @@ def _inner_pattern(pattern: str) -> Wildcard:
 def _quote_words(words: list[str]) -> str:
     """The words as one text, quoted so that each stays one word."""
     return " ".join(word if word and _NEEDS_QUOTES.isdisjoint(word) else shlex.quote(word) for word in words)
-
-
-def _loose(command: Command) -> Iterator[str]:
-    """Other texts that mean the same command."""
-    words = command.words
-    if not command.is_program:
-        if len(words) == 1:
-            yield words[0].replace("+=", "=", 1)
-        else:
-            place = normpath(words[1]).replace("//", "/")
-            yield from (f"{sign} {place}" for sign in (*words[0], words[0]))
-        return
-    rests = [words[1:], *starts(words[1:], 0)]
-    names = [words[0], words[0].rpartition("/")[2], name_of(words)]
-    if HOLE in words[0]:  # the hole may hold a folder
-        names.append(HOLE + words[0].rpartition(HOLE)[2])
-    for name in dict.fromkeys(names):
-        yield from (_vague([name, *rest]) for rest in rests)
-    if command.assignments:
-        yield _quote_words(command.assignments + words)
 
 
 def _vague(words: list[str]) -> str:

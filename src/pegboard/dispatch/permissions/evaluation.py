@@ -15,7 +15,6 @@ from attrs import field, frozen
 
 from pegboard.dispatch.permissions.rule import (
     HOLE,
-    WHOLE_CALL,
     Action,
     Folders,
     Match,
@@ -24,6 +23,7 @@ from pegboard.dispatch.permissions.rule import (
     PlainText,
     Rule,
     UnreadableError,
+    WholeCall,
     refuse_nulls,
 )
 from pegboard.errors import tuple_of
@@ -247,8 +247,10 @@ def passes(parts: Iterable[Part], rules: Sequence[Rule], *, needs_rule: bool = F
     return True
 
 
-Touched: TypeAlias = tuple[tuple[Resource | None, Part], ...]
+Touched: TypeAlias = tuple[tuple[Resource, Part], ...]
 """The parts that have to be decided, each with its resource."""
+
+WHOLE_CALL: Final[Touched] = ((Resource("text", HOLE), WholeCall(shown="*")),)
 
 
 def read_parts(resources: Iterable[Resource], folders: Folders) -> Touched:
@@ -259,7 +261,7 @@ def read_parts(resources: Iterable[Resource], folders: Folders) -> Touched:
         if each.declared
         for part in ([folders.parts[each.field]] if each.field in folders.parts else each.parts(each.kind, folders))
     ]
-    return tuple(pairs) or ((None, WHOLE_CALL),)
+    return tuple(pairs) or WHOLE_CALL
 
 
 @frozen
@@ -285,12 +287,11 @@ class Evaluation:
         if not isinstance(asked, tuple):
             touched: dict[str, list[Any]] = {}
             values = [(resource, part.literal) for resource, part in self.declared if not part.inside]
-            if any(resource is not None and literal is None for resource, literal in values):
+            if self.declared is not WHOLE_CALL and any(literal is None for _, literal in values):
                 return None
             values += [(resource, resource.value) for resource in self.resources if not resource.declared]
             for resource, value in values:
-                is_text = resource is None or resource.is_text
-                touched.setdefault((resource and resource.field) or "", []).append(value if is_text else [value])
+                touched.setdefault(resource.field or "", []).append(value if resource.is_text else [value])
             # In another folder the same arguments mean something else.
             asked = touched if asked is None else {"arguments": asked, "in": self.folders.places}
         try:
@@ -299,7 +300,7 @@ class Evaluation:
             return None
         return text if len(text) <= MOST_EXACT else digest_of(asked)
 
-    def _is_granted(self, resource: Resource | None, part: Part) -> bool:
+    def _is_granted(self, resource: Resource, part: Part) -> bool:
         return any(
             grant.pattern == self.exact if grant.literal else self._coverage(grant, resource, part) is Match.SURELY
             for grant in self.grants
@@ -328,10 +329,10 @@ class Evaluation:
             if (decision is None or decision.action == "ask") and self._is_granted(resource, part):
                 decision = Decision("allow", reason="it was allowed for longer")
             if not part.inside or (decision and decision.action != "allow"):
-                strictest = _stricter(decision or Decision(None, line=part.refusal), strictest)
+                strictest = _stricter(decision or Decision(None, line=_refusal(resource, part)), strictest)
         return strictest or Decision(None)
 
-    def _coverage(self, rule: Rule, resource: Resource | None, part: Part) -> Match:
+    def _coverage(self, rule: Rule, resource: Resource, part: Part) -> Match:
         """As `match`, but an allow rule `*` applies to each part of a command line.
 
         Except to one about which it isn't known whether a deny rule applies to it.
@@ -339,7 +340,7 @@ class Evaluation:
         match = self.match(rule, resource, part)
         if match is not Match.NO or not (part.obstacle and rule.allows and rule.wildcard.is_everything):
             return match
-        if resource is None or rule.kind not in (None, resource.kind) or rule.field not in (None, resource.field):
+        if rule.kind not in (None, resource.kind) or rule.field not in (None, resource.field):
             return match
         deny = (self.match(each, resource, part) for each in self.rules if each.action == "deny")
         return Match.NO if Match.PERHAPS in deny else Match.SURELY
@@ -354,7 +355,7 @@ class Evaluation:
 
         False if no path is touched, or one that can't be read.
         """
-        touched = [part for resource, part in self.declared if resource is not None and resource.kind == "path"]
+        touched = [part for resource, part in self.declared if resource.kind == "path"]
         if not touched or any(type(part) is Part for part in touched):
             return False
         from pegboard.dispatch.permissions.places import PathPart  # loaded only where paths are touched
@@ -362,16 +363,15 @@ class Evaluation:
         known = [part for part in touched if isinstance(part, PathPart)]
         return any(isinstance(part, PathPart) and not any(each.holds(part) for each in known) for part in others)
 
-    def match(self, rule: Rule, resource: Resource | None, part: Part) -> Match:
+    def match(self, rule: Rule, resource: Resource, part: Part) -> Match:
         """Whether a rule applies to a part, or, if it names an undeclared argument, to the call as a whole."""
         if rule.is_everything:
             return Match.SURELY
-        is_inner = resource is not None and resource.inner and not rule.allows
-        if is_inner or rule.field in (None, resource and resource.field):
-            if resource is None or rule.kind in (None, resource.kind):
+        if rule.field in (None, resource.field) or (resource.inner and not rule.allows):
+            if rule.kind in (None, resource.kind) or self.declared is WHOLE_CALL:
                 return part.match(rule)
             parts = resource.parts(rule.kind, self.folders)
-        elif any(resource is not None and resource.field == rule.field for resource, _ in self.declared):
+        elif any(each.field == rule.field for each, _ in self.declared):
             return Match.NO
         else:
             kind = rule.kind or "text"
@@ -391,6 +391,13 @@ def _decision_of(rule: Rule, part: Part, match: Match) -> Decision:
     line = f"a rule may apply: {part.obstacle}" if part.obstacle and match is Match.PERHAPS else ""
     reasons = (f"{words}, as it may apply: {part.obstacle}" if line else words, rule.reason)
     return Decision(rule.action, rule, rule.forbid, ": ".join(filter(None, reasons)), line)
+
+
+def _refusal(resource: Resource, part: Part) -> str:
+    """Why no rule allows a part of a command line, for the model and people; `""` of anything else."""
+    if part.obstacle:
+        return f"only the pattern '*' allows {part.shown!r:.100}: {part.obstacle}"
+    return f"no rule allows {part.shown!r:.100}" if resource.kind == "command" and part.shown else ""
 
 
 def _stricter(one: Decision, other: Decision | None) -> Decision:

@@ -6,8 +6,8 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from functools import cached_property, lru_cache, partial
-from typing import Any, Final, TypeAlias, cast
+from functools import cached_property, partial
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -15,6 +15,7 @@ from attrs import define, field, frozen
 
 from pegboard.dispatch.permissions.evaluation import (
     MAY_BE_JSON,
+    WHOLE_CALL,
     Decision,
     Evaluation,
     PermissionRules,
@@ -24,7 +25,7 @@ from pegboard.dispatch.permissions.evaluation import (
     read_path,
     rules_from_json,
 )
-from pegboard.dispatch.permissions.rule import HOLE, MODES, WHOLE_CALL, Folders, Match, Mode, Part, Rule, is_name
+from pegboard.dispatch.permissions.rule import HOLE, MODES, Folders, Mode, Part, Rule, is_name
 from pegboard.errors import one_of
 from pegboard.json import JsonText, canonical_json
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
@@ -35,24 +36,16 @@ from pegboard.typing import JsonObject
 
 MOST_AT_ONCE: Final = 2_000  # characters matched on the event loop, an item of a list as 10 more; more in a thread
 MOST_VALUES: Final = 500  # items of a list argument that rules match; a longer list counts as unreadable
-_MOST_CACHED: Final = 64  # texts for which one condition remembers whether it holds
+_NO_FOLDERS: Final = Folders(())
 
 
-@frozen(eq=False)
-class Condition:
+class Condition(NamedTuple):
     """What must hold of an argument if a call is to run without an evaluation: `rules` by precedence let it pass."""
 
     name: str
     kind: ArgumentKind
-    rules: tuple[Rule, ...]
-    needs_rule: bool
-    holds: Callable[[str], bool] = field(
-        default=attrs.Factory(lambda self: lru_cache(_MOST_CACHED)(self._is_met), takes_self=True), init=False
-    )
-
-    def _is_met(self, text: str) -> bool:
-        """Whether a URL or a command meets it."""
-        return passes(Resource(self.kind, text).parts(self.kind, Folders(())), self.rules, needs_rule=self.needs_rule)
+    rules: Sequence[Rule]
+    needs_rule: bool  # whether one of them must allow it
 
 
 @frozen(eq=False)
@@ -73,12 +66,6 @@ class ToolPolicy:
         """How an item is read that a running tool names: as its arguments, if they are of one kind."""
         kinds = set(self.tool.spec.permission_arguments.values())
         return kinds.pop() if len(kinds) == 1 else "text"
-
-    @cached_property
-    def argument(self) -> str | None:
-        """The only argument that the tool declares."""
-        declared = [*self.tool.spec.permission_arguments]
-        return declared[0] if len(declared) == 1 else None
 
     @property
     def trusted(self) -> bool:
@@ -157,10 +144,9 @@ class ToolPolicy:
 
         `()`: every call runs, whatever its arguments. `None`: short texts can't decide.
         """
-        declared = self.tool.spec.permission_arguments
-        rules, needs_rule = self._effective_rules()
-        is_refused = self.permissions.mode == "plan" and not self.reads_only
-        if self.tool.asks or is_refused or (needs_rule and not declared):
+        declared, mode = self.tool.spec.permission_arguments, self.permissions.mode
+        rules, needs_rule = self._deciding_rules()
+        if self.tool.asks or (mode == "plan" and not self.reads_only) or (needs_rule and not declared):
             return None
         about = {name: [rule for rule in rules if rule.field in (None, name)] for name in declared}
         for rule in rules:
@@ -177,15 +163,15 @@ class ToolPolicy:
             if limits or needs_this:
                 if not (name and is_as_given) or name in self.hidden or self.tool.spec.is_encoded(name):
                     return None
-                conditions.append(Condition(name, kind, tuple(limits), needs_this))
+                conditions.append(Condition(name, kind, limits, needs_this))
         return tuple(conditions)
 
-    def _effective_rules(self) -> tuple[list[Rule], bool]:
-        """The rules that decide calls, in order, up to one that allows every call, and whether a call needs one."""
-        declares, mode = bool(self.tool.spec.permission_arguments), self.permissions.mode
-        found = list[Rule]()
+    def _deciding_rules(self) -> tuple[list[Rule], bool]:
+        """The rules that decide, by precedence up to one that allows every call, and whether a call needs one."""
+        declared, mode, found = self.tool.spec.permission_arguments, self.permissions.mode, list[Rule]()
         for rule in by_precedence(self.rules):
-            if rule.allows and (rule.is_everything or (not declares and WHOLE_CALL.match(rule) is Match.SURELY)):
+            is_for_any = rule.wildcard.is_everything and not (declared or rule.field or rule.kind)
+            if rule.allows and (rule.is_everything or is_for_any):
                 return found, False
             if rule.forbid or not (mode == "bypass" or (rule.action == "ask" and self.accepts_edits)):
                 found.append(rule)
@@ -210,23 +196,23 @@ class ToolPolicy:
         `folders` gets the resolved paths. Where anything asks it is needed: what the running tool accesses is compared
         with them, as links may be changed meanwhile.
         """
-        for condition in self.conditions or ():
-            text, kind, rules = arguments.get(condition.name), condition.kind, condition.rules
+        for name, kind, rules, needs_rule in self.conditions or ():
+            text = arguments.get(name)
             if type(text) is not str or not text or len(text) > MOST_AT_ONCE or HOLE in text:
                 return False
             if kind == "text":
                 first = next((rule for rule in rules if rule.wildcard.test(text)), None)
-                is_allowed = not condition.needs_rule if first is None else first.allows
+                is_allowed = not needs_rule if first is None else first.allows
                 is_met = is_allowed and not MAY_BE_JSON.match(text)
             elif kind != "path":
-                is_met = condition.holds(text)
+                is_met = passes(Resource(kind, text).parts(kind, _NO_FOLDERS), rules, needs_rule=needs_rule)
             elif folders is None and self.asks:
                 return False
             else:
                 call = folders or Folders([context.work_dir or os.getcwd()])  # noqa: PTH109  (it costs a third)
                 place = read_path(text, call, "" if context.work_dir else f"{call.places[0]}/")  # "." has no links
-                call.parts[condition.name] = place
-                is_met = passes((place,), rules, needs_rule=condition.needs_rule)
+                call.parts[name] = place
+                is_met = passes((place,), rules, needs_rule=needs_rule)
             if not is_met:
                 return False
         return self.conditions is not None
@@ -234,12 +220,12 @@ class ToolPolicy:
     @cached_property
     def is_hidden(self) -> bool:
         """Whether no call of the tool can run: its last rule or a forbid rule denies everything, or the mode does."""
-        mode, about_all = self.permissions.mode, (r for r in self.rules if r.field is None and r.wildcard.is_everything)
+        mode = self.permissions.mode
         if mode == "plan" and not (self.reads_only or (self.trusted and "read_only" in self.tool.by_arguments)):
             return True
-        deny_all = [rule for rule in about_all if rule.action == "deny"]
         last = next((rule for rule in reversed(self.rules) if not rule.forbid), None)
-        return any(rule.forbid for rule in deny_all) or (mode != "bypass" and last in deny_all)
+        deciding = [rule for rule in self.rules if rule.forbid or (mode != "bypass" and rule is last)]
+        return any(rule.action == "deny" and rule.field is None and rule.wildcard.is_everything for rule in deciding)
 
     def reason_to_ask(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> str | None:
         """Why a call with these arguments needs approval if no rule applies to it; `None`: it doesn't."""
@@ -361,6 +347,8 @@ class ToolPolicy:
         """What a person is asked about a call, as attributes of an `ApprovalRequest`."""
         parts = [part for _, part in evaluation.declared if not part.inside]
         wider = tuple(dict.fromkeys(part.wider for part in parts if part.wider is not None))
+        if evaluation.declared is WHOLE_CALL:
+            wider = ("*",)
         allowed = (*grants, *(Rule(self.permission, each, "allow") for each in wider))
         if wider and self.decide(arguments, context, allowed).action != "allow":
             wider = ()
@@ -425,7 +413,8 @@ class Access:
         permissions = policy.names[:1] if is_own else (policy.names[0], permission)
         if subject is None:
             return not (asks or any(self._limit(each, elsewhere=False)[0] for each in permissions))
-        resource = Resource(kind, subject, policy.argument, inner=True)
+        declared = [*policy.tool.spec.permission_arguments]
+        resource = Resource(kind, subject, declared[0] if len(declared) == 1 else None, inner=True)
         parts = (read_path(subject, call.folders, known),) if kind == "path" else resource.parts(kind, call.folders)
         elsewhere = asks and call.is_elsewhere(parts)
         is_new = elsewhere and is_own
@@ -451,7 +440,6 @@ class Access:
         """The rules about the tool, or only those about another permission."""
         if (limit := self._limits.get((permission, elsewhere))) is not None:
             return limit
-        policy, own = self.policy, permission == self.policy.names[0]
         policy, own = self.policy, permission == self.policy.names[0]
         rules, granted = (
             tuple(r for r in each if policy.is_ruled_by(r, permission) and (own or r.names(permission)))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
 import os
 import posixpath
 import re
 import sys
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 import attrs
@@ -28,9 +28,6 @@ from pegboard.dispatch.permissions.rule import (
     wildcard,
 )
 from pegboard.text import confusable_key, printable, visible
-
-if TYPE_CHECKING:
-    from ipaddress import IPv4Network, IPv6Network
 
 MOST_LINKS: Final = 40  # followed in one path, as on Linux
 MOST_PATH: Final = 4096  # bytes of one path, as on Linux (`PATH_MAX`)
@@ -200,11 +197,10 @@ def _split(pattern: str, folder: str) -> tuple[str | None, str, str]:
     """The literal start of a path pattern, `None` if it may be anywhere; without `..`; and the rest."""
     if pattern.endswith("/"):
         pattern += "*"
-    literal = re.match(r"[^*?]*", pattern)
-    assert literal is not None
-    if not literal[0]:
+    literal = re.split(r"[*?]", pattern, maxsplit=1)[0]
+    if not literal:
         return None, "", pattern
-    cut = len(pattern) if literal[0] == pattern else literal[0].rfind("/") + 1
+    cut = len(pattern) if literal == pattern else literal.rfind("/") + 1
     written = _join(pattern[:cut] or ".", folder)
     return written, _normal(written), pattern[cut:]
 
@@ -314,20 +310,20 @@ def _ascii_name(name: str) -> str:
 
 def _address(text: str) -> Host:
     try:
-        address = ipaddress.IPv6Address(text) if ":" in text else ipaddress.IPv4Address(text)
+        address = IPv6Address(text) if ":" in text else IPv4Address(text)
     except ValueError:
         raise UnreadableError("no address") from None
     also: tuple[Host, ...] = ()
-    if isinstance(address, ipaddress.IPv6Address):
+    if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             raise UnreadableError("no address")
         if address.ipv4_mapped is not None:
             return _address(str(address.ipv4_mapped))
         bits, inner = int(address), [address.sixtofour, *(address.teredo or ())]
         if any(address in network for network in _EMBEDDING) or bits >> 32 & _ISATAP[0] == _ISATAP[1]:
-            inner.append(ipaddress.IPv4Address(bits & 0xFFFFFFFF))
+            inner.append(IPv4Address(bits & 0xFFFFFFFF))
         if address in _EMBEDDING[1]:  # or in the bits after the 48 of the network, except 64-71
-            inner.append(ipaddress.IPv4Address((bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF))
+            inner.append(IPv4Address((bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF))
         also = tuple(_address(str(each)) for each in inner if each is not None)
     if address.is_loopback or address.is_unspecified:
         also += _LOOPBACK
@@ -341,7 +337,7 @@ _LOOPBACK: Final = (
 )
 """The hosts that `localhost`, a loopback address and the unspecified address may reach."""
 
-_EMBEDDING: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")))
+_EMBEDDING: Final = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")))
 """Networks of IPv6 whose last 32 bits are an address of IPv4."""
 
 _ISATAP: Final = (0xFDFFFFFF, 0x5EFE)
@@ -374,7 +370,7 @@ def _network(pattern: str) -> IPv4Network | IPv6Network | None:
     """A network, such as `10.0.0.0/8` or `2001:db8::/32`; `None` if it isn't one."""
     with suppress(ValueError):
         if _NETWORK.fullmatch(pattern):
-            return ipaddress.ip_network(pattern.replace("[", "").replace("]", ""), strict=False)
+            return ip_network(pattern.replace("[", "").replace("]", ""), strict=False)
     return None
 
 
@@ -386,7 +382,7 @@ _NO_HOST: Final = re.compile(r"[^\w.*?:\[\]/-]", re.ASCII)
 
 def url_problem(rule: Rule) -> str | None:
     """Why a rule can't match what it seems to if its pattern is read as a URL; `None` if it can."""
-    pattern, read = rule.pattern, UrlPattern.of(rule.pattern)
+    pattern, read = rule.pattern, url_pattern(rule.pattern)
     name = read.names.pattern
     if read.has_user and rule.allows:
         return "a URL with a user name is never allowed: it matches nothing."
@@ -518,33 +514,10 @@ class UrlPattern:
     path: Wildcard | None  # of path and query
     has_user: bool = False  # it names a user, which no URL that can be read has: it allows nothing
 
-    @classmethod
-    def of(cls, pattern: str) -> UrlPattern:
-        """Compiles a pattern; any text is one."""
-        scheme, mark, rest = pattern.strip().partition("://")
-        if not mark:
-            scheme, rest = "", pattern.strip().removeprefix("//")
-        kind = wildcard(scheme.lower()) if scheme else None
-        if network := _network(rest):
-            return cls(kind, wildcard("*"), network, None, None)
-        start, slash, path = rest.partition("/")
-        user, at, start = start.rpartition("@")
-        bare = _IPV6.fullmatch(start.replace("*", "0").replace("?", "0").lower())
-        port = None if bare else re.search(r":([0-9*?]+)$", start)
-        host = start[: port.start()] if port else start
-        return cls(
-            kind,
-            _host_pattern(host or "*"),
-            None,
-            wildcard(port[1]) if port else None,
-            wildcard(f"/{path}") if slash else None,
-            bool(user or at),
-        )
-
     def means(self, host: Host) -> bool:
         """Whether the host or one of its parent domains matches."""
         if self.network is not None:
-            return host.is_address and ipaddress.ip_address(host.name) in self.network
+            return host.is_address and ip_address(host.name) in self.network
         if self.names.is_everything or self.names.test(host.name):
             return True
         labels = [] if host.is_address else host.name.split(".")
@@ -576,4 +549,19 @@ class UrlPattern:
         return all(pattern is None or value is None or pattern.test(str(value)) for pattern, value in pairs)
 
 
-url_pattern: Final = lru_cache(1_024)(UrlPattern.of)
+@lru_cache(1_024)
+def url_pattern(pattern: str) -> UrlPattern:
+    """Compiles a pattern; any text is one."""
+    scheme, mark, rest = pattern.strip().partition("://")
+    if not mark:
+        scheme, rest = "", pattern.strip().removeprefix("//")
+    kind = wildcard(scheme.lower()) if scheme else None
+    if network := _network(rest):
+        return UrlPattern(kind, wildcard("*"), network, None, None)
+    start, slash, path = rest.partition("/")
+    user, at, start = start.rpartition("@")
+    bare = _IPV6.fullmatch(start.replace("*", "0").replace("?", "0").lower())
+    port = None if bare else re.search(r":([0-9*?]+)$", start)
+    names = _host_pattern((start[: port.start()] if port else start) or "*")
+    paths = wildcard(f"/{path}") if slash else None
+    return UrlPattern(kind, names, None, wildcard(port[1]) if port else None, paths, bool(user or at))

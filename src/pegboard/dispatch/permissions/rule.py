@@ -30,7 +30,6 @@ HOLE: Final = "\0"
 """Placeholder in a text for any run of characters, even none. No argument of a process and no path can contain NUL."""
 
 _BARE: Final = " *"
-_LITERAL: Final = re.compile(r"[^*?]*")
 
 
 class Match(enum.IntEnum):
@@ -69,9 +68,8 @@ class Wildcard:
         """`SURELY` if it matches for every filling of the text's holes, `PERHAPS` if for some."""
         if HOLE not in text:
             return Match.SURELY if self.matches(text) else Match.NO
-        literal = _LITERAL.match(self.pattern)
-        assert literal is not None
-        if not text.startswith(literal[0][: text.index(HOLE)]):  # settles most cases
+        literal = re.split(r"[*?]", self.pattern, maxsplit=1)[0]
+        if not text.startswith(literal[: text.index(HOLE)]):  # settles most cases
             return Match.NO
         if self._matches_filled(text, always=True):
             return Match.SURELY
@@ -254,11 +252,6 @@ class Part:
         """A pattern that allows this and more like it, to be offered to a person, or `None`."""
         return None
 
-    @property
-    def refusal(self) -> str:
-        """Why no rule allows a part of a command line, for the model and people; `""` of anything else."""
-        return f"only the pattern '*' allows {self.shown!r:.100}: {self.obstacle}" if self.obstacle else ""
-
     def match(self, rule: Rule) -> Match:
         """Whether a rule applies to a part that can't be read: an allow rule doesn't, a deny or ask rule may."""
         if rule.allows:
@@ -272,17 +265,9 @@ class WholeCall(Part):
 
     def match(self, rule: Rule) -> Match:
         """Any other pattern may or may not match: enough to deny and to ask, too little to allow."""
-        if rule.wildcard.is_everything and rule.field is None and rule.kind in (None, "text"):
+        if rule.wildcard.is_everything and rule.kind in (None, "text"):
             return Match.SURELY
         return Match.NO if rule.allows else Match.PERHAPS
-
-    @property
-    def wider(self) -> str:
-        """All calls of the tool."""
-        return "*"
-
-
-WHOLE_CALL: Final = WholeCall(shown="*")
 
 
 def _absolute(folders: Iterable[str]) -> tuple[str, ...]:
