@@ -15,6 +15,7 @@ from pegboard.errors import instance_of, tuple_of
 from pegboard.json import (
     MAX_DEPTH,
     MAX_VALUES,
+    is_array,
     is_object,
     json_problems,
     plain_copy,
@@ -102,15 +103,11 @@ class ToolCall(JsonRecord):
         `providerMetadata`. Characters that UTF-8 can't encode are escaped in arguments, so that invalid JSON stays
         invalid; elsewhere they become U+FFFD.
         """
-        return {"id": unicode_text(self.id), **super().to_json(), "arguments": _arguments_for_json(self.arguments)}
-
-
-def _arguments_for_json(arguments: str | bytes | Mapping[str, Any]) -> Any:
-    if isinstance(arguments, bytes):
-        return arguments.decode(errors="backslashreplace")
-    if isinstance(arguments, str):
-        return arguments.encode(errors="backslashreplace").decode()
-    return dict(arguments)
+        given = self.arguments
+        if isinstance(given, str):
+            given = given.encode(errors="backslashreplace")
+        arguments = dict(given) if isinstance(given, Mapping) else given.decode(errors="backslashreplace")
+        return {"id": unicode_text(self.id), **super().to_json(), "arguments": arguments}
 
 
 _INVALID: Final = "INVALID_JSON"  # the key of arguments that weren't a JSON object
@@ -280,17 +277,13 @@ def _merge(base: Any, one: Any, other: Any, path: str, conflicts: set[str]) -> A
     """The merged value of two calls' changes, `other` the later; `REMOVED`: no value, `_ABSENT`: an unknown base."""
     if _is_same(one, base) or _is_same(other, base):
         return other if _is_same(one, base) else one
-    if not (isinstance(one, dict) and isinstance(other, dict)):
+    if not (is_object(one) and is_object(other)):
         conflicts.add(path)
         return other
-    known = cast("dict[str, Any]", base if isinstance(base, dict) else {})
-    ones, others = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
-    both = {
-        key: _merge(
-            known.get(key, REMOVED), ones.get(key, REMOVED), others.get(key, REMOVED), f"{path}.{key}", conflicts
-        )
-        for key in {**ones, **others}
-    }
+    both: JsonObject = {}
+    for key in {**one, **other}:
+        before = base.get(key, REMOVED) if is_object(base) else REMOVED
+        both[key] = _merge(before, one.get(key, REMOVED), other.get(key, REMOVED), f"{path}.{key}", conflicts)
     return {key: value for key, value in both.items() if value is not REMOVED}
 
 
@@ -307,44 +300,42 @@ class State(MutableMapping[str, Any]):
         base: The session's state; only read.
     """
 
-    __slots__ = ("_base", "_original", "_read", "_written")
+    __slots__ = ("_base", "_original", "_values", "_written")
 
     def __init__(self, base: Mapping[str, Any]) -> None:
         self._base = base
         self._original: dict[str, Any] = {}  # copies to compare with: the host may change its own values
-        self._read: dict[str, Any] = {}
-        self._written: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}  # what was written, and copies of the containers that were read
+        self._written: set[str] = set()
 
     def __getitem__(self, key: str) -> Any:
-        if key in self._written:
-            if (value := self._written[key]) is REMOVED:
-                raise KeyError(key)
-            return value
-        if key not in self._read:
+        if key not in self._values:
             value = self._base[key]
             if not isinstance(value, _CONTAINERS):
                 return value
-            self._original[key], self._read[key] = _copy(value), _copy(value)
-        return self._read[key]
+            self._original[key], self._values[key] = _copy(value), _copy(value)
+        if (value := self._values[key]) is REMOVED:
+            raise KeyError(key)
+        return value
 
     def __setitem__(self, key: str, value: Any) -> None:
         """Stores the value; raises `ValueError` if it isn't JSON, or the key isn't a string."""
-        faults = _faults(key, value)
-        if faults:
+        if faults := _faults(key, value):
             raise ValueError("; ".join(faults))
-        self._written[key] = value
+        self._values[key] = value
+        self._written.add(key)
 
     def __delitem__(self, key: str) -> None:
         if key not in self:
             raise KeyError(key)
-        self._written[key] = REMOVED
+        self._values[key] = REMOVED
+        self._written.add(key)
 
     def __contains__(self, key: object) -> bool:
-        written = self._written
-        return written[cast("str", key)] is not REMOVED if key in written else key in self._base
+        return self._values.get(cast("str", key)) is not REMOVED and (key in self._values or key in self._base)
 
     def __iter__(self) -> Iterator[str]:
-        return (key for key in {**dict.fromkeys(self._base), **self._written} if key in self)
+        return (key for key in {**dict.fromkeys(self._base), **self._values} if key in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -373,8 +364,8 @@ class State(MutableMapping[str, Any]):
         return tuple(fault for key, value in changes if value is not REMOVED for fault in _faults(key, value))
 
     def _changes(self) -> dict[str, Any]:
-        read = {key: value for key, value in self._read.items() if not _is_same(value, self._original[key])}
-        return {**read, **self._written}
+        values, written, original = self._values, self._written, self._original
+        return {key: value for key, value in values.items() if key in written or not _is_same(value, original[key])}
 
     def _json_changes(self, *, temporary: bool) -> dict[str, Any]:
         return {
@@ -385,10 +376,10 @@ class State(MutableMapping[str, Any]):
 
 
 def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, list):
-        return [_copy(item) for item in cast("list[Any]", value)]
+    if is_object(value):
+        return {key: _copy(item) for key, item in value.items()}
+    if is_array(value):
+        return [_copy(item) for item in value]
     if isinstance(value, tuple):
         return tuple(_copy(item) for item in cast("tuple[Any, ...]", value))
     return set(cast("set[Any]", value)) if isinstance(value, set) else value
@@ -396,20 +387,12 @@ def _copy(value: Any) -> Any:
 
 def _is_same(value: Any, other: Any) -> bool:
     """Strict equality: `1`, `1.0` and `True` differ."""
-    if isinstance(value, dict):
-        items, others = cast("dict[Any, Any]", value), cast("dict[Any, Any]", other)
-        return (
-            isinstance(other, dict)
-            and len(items) == len(others)
-            and all(_is_same(item, others.get(key, _ABSENT)) for key, item in items.items())
-        )
+    if is_object(value):
+        is_alike = is_object(other) and value.keys() == other.keys()
+        return is_alike and all(_is_same(value[key], other[key]) for key in value)
     if isinstance(value, list | tuple):
-        items = cast("list[Any]", value)
-        return (
-            isinstance(other, list | tuple)
-            and len(items) == len(cast("list[Any]", other))
-            and all(map(_is_same, items, cast("list[Any]", other)))
-        )
+        items, others = cast("list[Any]", value), cast("list[Any]", other)
+        return isinstance(other, list | tuple) and len(items) == len(others) and all(map(_is_same, items, others))
     return value is other or (type(value) is type(other) and value == other)
 
 
