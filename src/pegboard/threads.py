@@ -314,19 +314,17 @@ class LoopThreads:
             RuntimeError: The system can't start a thread.
             BaseException: The coroutine's exception.
         """
-        own = running_loop()
-        with self._lock:
-            self._blocked.add(own)
-            try:
-                free = (loop for loop, _ in self.loops if loop not in self._blocked)
-                future = asyncio.run_coroutine_threadsafe(make(), next(free, None) or self._start())
-            except BaseException:
-                self._blocked.discard(own)
-                raise
+        own, future = running_loop(), None
         try:
+            with self._lock:
+                self._blocked.add(own)
+                free = (loop for loop, _ in self.loops if loop not in self._blocked)
+                loop = next(free, None) or self._start()
+                future = asyncio.run_coroutine_threadsafe(make(), loop)
             return future.result()
         except BaseException:  # such as of Ctrl-C
-            future.cancel()
+            if future is not None:
+                future.cancel()
             raise
         finally:
             self._blocked.discard(own)

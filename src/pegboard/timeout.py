@@ -196,18 +196,17 @@ class _Alarm:
         self.due: Final = dict[Deadline, float]()
         self._loop: Final = loop
         self._timer: asyncio.TimerHandle | None = None
-        self._rings_at = inf
 
     def set(self, deadline: Deadline, due: float) -> None:
         """Expires a deadline at this time, unless it is removed before."""
         self.due[deadline] = due
-        if due < self._rings_at:
+        if self._timer is None or due < self._timer.when():
             if self._timer is not None:
                 self._timer.cancel()
-            self._rings_at, self._timer = due, self._loop.call_at(due, self._ring)
+            self._timer = self._loop.call_at(due, self._ring)
 
     def _ring(self) -> None:
-        now, self._rings_at, self._timer = self._loop.time(), inf, None
+        now, self._timer = self._loop.time(), None
         for deadline in [each for each, due in self.due.items() if due <= now]:
             del self.due[deadline]
             deadline.expire()
@@ -218,10 +217,6 @@ class _Alarm:
 
 _alarms: Final = WeakValueDictionary[int, _Alarm]()
 """By the loop's id; one lives as long as its loop has its timer."""
-
-
-def _alarm_of(loop: asyncio.AbstractEventLoop) -> _Alarm:
-    return _alarms.get(id(loop)) or _alarms.setdefault(id(loop), _Alarm(loop))
 
 
 class Deadline:
@@ -277,7 +272,7 @@ class Deadline:
         task, watchdog, name = running_task(), self.watchdog, self.name
         self._task, self.loop, self._cancelled = task, task.get_loop(), 0
         self._before = before = task.cancelling()
-        self._alarm = alarm = _alarm_of(self.loop)
+        self._alarm = alarm = _alarms.get(id(self.loop)) or _alarms.setdefault(id(self.loop), _Alarm(self.loop))
         if self.seconds is not None:
             self._due = (self._paused_at if self._pauses else self.loop.time()) + self.seconds
             self._set_alarm()

@@ -150,11 +150,11 @@ def input_schema_of(
     `described` has the docstring's descriptions; a text in `Annotated` takes precedence. Raises `DefinitionError` if a
     type has no schema, or the given schema allows arguments that the function doesn't take.
     """
+    from pegboard.schema.adapters import root_schema
+    from pegboard.schema.types import adapter_of
+
     given = options.get("input_schema")
     if given is None:
-        from pegboard.schema.adapters import root_schema
-        from pegboard.schema.types import adapter_of
-
         try:
             return json_text(
                 root_schema(adapter_of(parameters[0].annotation, tool=tool, path=parameters[0].name))
@@ -166,7 +166,8 @@ def input_schema_of(
     text = schema_as_text(given, tool, "input_schema")
     if not of_fields:
         _check_parameters_fit(given, parameters, tool)
-    _check_types(parameters, tool)
+    for each in parameters:  # a type without a schema is one that JSON can't be converted to
+        adapter_of(each.annotation, tool=tool, path=each.name)
     return text
 
 
@@ -191,24 +192,6 @@ def _derive(parameters: Sequence[Parameter], described: Mapping[str, str], tool:
             default = MISSING if each.default is EMPTY else each.default
             properties.append(Property(each.key, each.annotation, description, default))
     return object_schema(properties, tool=tool, additional=additional)
-
-
-def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
-    """Refuses types that JSON can't be converted to, even with a given schema."""
-    from pegboard.schema.types import schema_of
-
-    for each in parameters:
-        try:
-            schema_of(each.annotation, tool=tool, path=each.name)
-        except DefinitionError as error:
-            raise DefinitionError(
-                f"{error.message.rstrip('.')}, so no argument can be converted to it",
-                tool=tool,
-                parameter=error.parameter,
-                annotation=error.annotation,
-                hint="Annotate a JSON type and convert it in the function, "
-                "or make the tool with Tool.from_schema, whose handler takes a mapping.",
-            ) from None
 
 
 def _check_parameters_fit(schema: JsonSchema, parameters: Sequence[Parameter], tool: str) -> None:
