@@ -95,7 +95,7 @@ def test_a_name_that_left_is_found_with_a_warning_that_says_where_it_is(old: str
 
 HOOKS = [hook for name, hook in vars(hookspecs).items() if name.startswith("pegboard_")]
 
-NOTHING = ("None", "None | Awaitable[None]")
+NOTHING = ("None", "Awaitable[None] | None")
 """Return annotations of hooks without a result; the second allows async hooks."""
 
 

@@ -1,4 +1,4 @@
-"""Every hook that a plugin may implement, pluggy project `pegboard`, entry-point group `pegboard`.
+"""Every hook that a plugin may implement, pluggy project `pegboard`; docs/reference/hooks.md has all rules of each.
 
 A plugin is a module, a class or an object that an entry point names. Of a class, each registry makes its own instance,
 and passes it the plugin's `settings`, and `given` (with references to secrets), as far as its `__init__` takes them. An
@@ -53,7 +53,7 @@ RegisterNamed: TypeAlias = Callable[[str, Any], None]
 
 @hookspec
 def pegboard_register_tools(register: Callable[..., None], settings: Mapping[str, Any]) -> None:
-    """Registers tools. Called once, when the plugin is loaded. Since 0.1.
+    """Registers tools. Since 0.1.
 
     Args:
         register: Takes each a `Tool`, `@tool` function, plain function, `TypedTool` or object with `@tool` methods.
@@ -79,8 +79,7 @@ def pegboard_register_predicates(register: RegisterNamed, settings: Mapping[str,
     """Registers predicates, for use by name in `--where` and `where=`. Since 0.1.
 
     Args:
-        register: Takes a name (a bare word of the predicate language) and a function
-            `(tool: Tool, context: ReadonlyContext) -> bool`.
+        register: Takes a name, a bare word of the predicate language, and a plain function `(tool, context) -> bool`.
         settings: The plugin's settings.
     """
 
@@ -92,10 +91,8 @@ def pegboard_register_transforms(register: RegisterNamed, settings: Mapping[str,
     A transform is a plain function that is called once for each source of tools: each toolset, the static tools of each
     plugin, and those of the host. It gets the source as a toolset with the wrappers as methods, whose `name` is the
     toolset's, the plugin's or `"host"`, and returns a toolset, such as `tools.renamed({"push": "git_push"})` or what
-    it got. Transforms are applied in the plugins' load order, and then the host's. A plugin's can't bring tools, and
-    can only make a tool stricter. The tools of a source whose transform fails aren't offered.
-
-    A plugin that implements it is imported to list tools.
+    it got. A plugin's can't bring tools, and can only make a tool stricter. A plugin that implements it is imported to
+    list tools.
 
     Args:
         register: Takes a name, which must be free, and a transform.
@@ -109,13 +106,10 @@ def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str,
 
     A processor is a function that takes, by name, some of `request` (the `ModelRequest`), `context` (the
     `ReadonlyContext`), `runner` (which calls foreign code within a time limit) and `services` (a `ToolContext`: its
-    `memory`, `artifacts` and `use` find what is provided). It is async, or plain, and then runs in a thread unless it
-    is marked `@nonblocking`. It returns the next request, or `None` to leave it. One that raises, takes longer than ten
-    seconds or returns something else is left out of that request, whose `problems` name it.
+    `memory`, `artifacts` and `use` find what is provided), and returns the next request, or `None` to leave it.
 
-    It comes right after what tools and toolsets add, and so before the history is repaired, in the plugins' load
-    order. Register `Position(function, before="pack_tools")` or `Position(function, after="tool_requests")` for another
-    place; where there is no such step, it goes to the usual one. `registry processors` prints the order.
+    It comes right after what tools and toolsets add, in the plugins' load order. Register
+    `Position(function, before="pack_tools")` or `Position(function, after="tool_requests")` for another place.
 
     Args:
         register: Takes a name, which must be free, and a processor, or one that is `Position`.
@@ -128,8 +122,7 @@ def pegboard_register_exporters(register: RegisterNamed, settings: Mapping[str, 
     """Registers exporters, which write a request in one provider's wire format. Since 0.1.
 
     Args:
-        register: Takes a name, such as a provider's, and an exporter, or a class or function that makes it, so that
-            its code is imported at first use.
+        register: Takes a name, such as a provider's, and an exporter, or a class or function that makes it when used.
         settings: The plugin's settings.
     """
 
@@ -139,8 +132,7 @@ def pegboard_register_executors(register: RegisterNamed, settings: Mapping[str, 
     """Registers executors, which run handlers. Since 0.1.
 
     Args:
-        register: Takes a name and an executor, or a class or function that makes it, so that its code is imported at
-            first use. Since 0.3 for the latter.
+        register: Takes a name and an executor, or, since 0.3, a class or function that makes it at first use.
         settings: The plugin's settings.
     """
 
@@ -151,7 +143,7 @@ def pegboard_register_models(register: RegisterNamed, settings: Mapping[str, Any
 
     Args:
         register: Takes the provider's name, such as `"openai"`, and a function `(model: str, **options) -> Model` that
-            makes its client; it is called at first use of a model, and can import what it needs then.
+            makes its client at first use.
         settings: The plugin's settings.
     """
 
@@ -160,11 +152,9 @@ def pegboard_register_models(register: RegisterNamed, settings: Mapping[str, Any
 def pegboard_register_services(register: Callable[..., None], settings: Mapping[str, Any]) -> None:
     """Registers services, which tools, processors and other plugins find by type. Since 0.2.
 
-    The host's service of a type takes precedence over plugins'. A plugin listed by its manifest is imported at first
-    use of one of its services.
-
     Args:
-        register: Takes a type, a value of it or a factory, and `scope=`, as `registry.provide` does.
+        register: Takes a type, a value of it or a factory, and `scope=`, as `registry.provide` does. The host's service
+            of a type takes precedence.
         settings: The plugin's settings.
     """
 
@@ -180,9 +170,7 @@ def pegboard_register_commands(group: click.Group) -> None:
 
 @hookspec
 def pegboard_diagnose(report: Callable[[str, str | None], None], registry: ToolRegistry) -> None:
-    """Reports what is wrong with the plugin's data or environment, such as its database. Called by `registry doctor`.
-
-    Since 0.2.
+    """Reports what is wrong with the plugin's data or environment, for `registry doctor`. Since 0.2.
 
     Args:
         report: Takes a problem, and what to do about it, a sentence each; or a note, and `None`, since 0.3.
@@ -215,9 +203,8 @@ def pegboard_before_tool(
         arguments: As validated, read-only.
 
     Returns:
-        `None` to go on; a `ToolResult` to answer instead of the tool; `ChangeArguments` to go on with others, which
-        are validated again; `Ask` to require one more permission; `Deny` to refuse; `Abort` to end the turn, once
-        every call has its result. Anything else fails the call as `callback_failure`.
+        `None` to go on; a `ToolResult` to answer instead of the tool; `ChangeArguments` to go on with others; `Ask` to
+        require one more permission; `Deny` to refuse; `Abort` to end the turn.
     """
 
 
@@ -225,10 +212,7 @@ def pegboard_before_tool(
 def pegboard_after_tool(
     context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], result: ToolResult
 ) -> ToolResult | Abort | Awaitable[ToolResult | Abort | None] | None:
-    """Called with every outcome, errors and denials included. Since 0.1.
-
-    A long-running call has two: the pending result and the later one. For a tool without a handler, it is called with
-    the result that the host gives; for a suspended call, with the result after the answer.
+    """Called with every outcome, errors and denials included, and with later results of a call, too. Since 0.1.
 
     Args:
         context: As for `pegboard_before_tool`.
@@ -237,8 +221,8 @@ def pegboard_after_tool(
         result: The call's result so far.
 
     Returns:
-        `None` to leave it, the `ToolResult` that replaces it, or `Abort` to leave it and end the turn, once every call
-        has its result. All implementations are called, each with the result of the one before.
+        `None` to leave it, the `ToolResult` that replaces it, or `Abort` to leave it and end the turn. All
+        implementations are called, each with the result of the one before.
     """
 
 
@@ -280,23 +264,19 @@ def pegboard_wrap_tool(
 def pegboard_repair_call(
     request: RepairRequest,
 ) -> ToolCall | Mapping[str, Any] | Awaitable[ToolCall | Mapping[str, Any] | None] | None:
-    """Called where a call can't run as the model wrote it: the name is unknown, or the arguments are invalid.
-
-    Called once per call; its answer passes the same stages again, and isn't repaired again. Since 0.1.
+    """Called once for a call with an unknown name or invalid arguments. Since 0.1.
 
     Args:
         request: The call, the tools, the schema, the conversation, and what is wrong.
 
     Returns:
-        `None` to leave the error, the `ToolCall` that was meant, or its arguments.
+        `None` to leave the error, the `ToolCall` that was meant, or its arguments; these pass the same stages again.
     """
 
 
 @hookspec
 def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Answer | Awaitable[Answer | None] | None:
-    """Called where a call needs approval, before the host's approver is. Since 0.2.
-
-    Not called for what rules deny; of an untrusted plugin only `Reject` counts.
+    """Called where a call needs approval, before the host's approver; not for what rules deny. Since 0.2.
 
     Args:
         request: The request for approval; `request.subject` tells whether it is about the whole call.
@@ -304,7 +284,7 @@ def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Ans
 
     Returns:
         `None` to leave it to the next, and finally to the user; or the answer: `Once`, `Always`, `Reject` or `Later`.
-        Anything else, and whatever is raised, denies the call.
+        Anything else, and whatever is raised, denies the call; of an untrusted plugin only `Reject` counts.
     """
 
 
@@ -314,10 +294,8 @@ def pegboard_wrap_call(
 ) -> ToolResult | Awaitable[ToolResult] | None:
     """Wraps a whole call, from its lookup to the last callback; the first in order is the outermost. Since 0.2.
 
-    Called for every call of models, hosts and tools, also unknown, invalid and denied ones; for a suspended call each
-    time it runs, and for a call that the host runs also with its host's result.
-
-    It runs in the task and the context variables of the call, unless it is plain and runs in a thread.
+    Called for every call, also unknown, invalid and denied ones, and for a suspended call each time it runs; in the
+    task and the context variables of the call, unless it is plain and runs in a thread.
 
     Args:
         call: What is known of the call so far; its `trace` goes along to where the tool runs.
@@ -325,8 +303,8 @@ def pegboard_wrap_call(
         call_next: Runs the call, once, and returns its result; raises only `asyncio.CancelledError`.
 
     Returns:
-        What `call_next()` returned, or another `ToolResult` instead. Anything else, and whatever is raised, fails the
-        call as `callback_failure` if it hasn't run; if it has, it keeps its result, and the failure is logged.
+        What `call_next()` returned, or another `ToolResult` instead. Anything else, and whatever is raised, fails a
+        call that hasn't run, and is only logged afterwards.
     """
 
 
@@ -342,8 +320,7 @@ def pegboard_before_model(
 
     Returns:
         `None` to go on, the `ModelRequest` to go on with, or a `ModelResponse` that answers instead of the model.
-        Anything else, and whatever is raised, is a `CallbackError`, which `pegboard_on_model_error` may recover from,
-        and which ends the turn if none does.
+        Anything else, and whatever is raised, is a `CallbackError`.
     """
 
 
@@ -360,8 +337,8 @@ def pegboard_after_model(
         error: The error that the answer replaces, if `pegboard_on_model_error` has recovered; or `None`.
 
     Returns:
-        `None` to leave it, or the `ModelResponse` that replaces it. Anything else, and whatever is raised, ends the
-        turn as a `CallbackError`.
+        `None` to leave it, or the `ModelResponse` that replaces it. Anything else, and whatever is raised, is a
+        `CallbackError`.
     """
 
 
@@ -401,28 +378,25 @@ def pegboard_wrap_model(
 def pegboard_before_turn(
     context: ReadonlyContext, request: ModelRequest
 ) -> ModelRequest | Awaitable[ModelRequest | None] | None:
-    """Called before a turn's first request, but not when a turn continues after an approval. Since 0.1.
+    """Called before a turn's first request, but not when a turn is resumed. Since 0.1.
 
     Args:
         context: The user and session of the turn.
         request: The `ModelRequest` that starts it.
 
     Returns:
-        `None` to go on, or the `ModelRequest` that replaces it. Anything else, and whatever is raised, ends the turn
-        as a `CallbackError`.
+        `None` to go on, or the `ModelRequest` that replaces it. Anything else, and whatever is raised, is a
+        `CallbackError`.
     """
 
 
 @hookspec
 def pegboard_resume_turn(context: ReadonlyContext, outcome: TurnOutcome) -> Awaitable[None] | None:
-    """Called before a turn continues whose calls waited, instead of `pegboard_before_turn`. Since 0.3.
+    """Called before a turn continues whose calls waited; what it raises is only logged. Since 0.3.
 
     Args:
         context: The user and session of the turn.
         outcome: The `TurnOutcome` with which it was suspended.
-
-    Returns:
-        Ignored. Whatever is raised is only logged.
     """
 
 
@@ -446,15 +420,12 @@ def pegboard_report_turn(
 def pegboard_after_turn(
     context: ReadonlyContext, request: ModelRequest, outcome: TurnOutcome
 ) -> Awaitable[None] | None:
-    """Called when a turn has ended, however it ended. Since 0.1.
+    """Called when a turn has ended, however it ended; what it raises is only logged. Since 0.1.
 
     Args:
         context: The user and session of the turn.
         request: The `ModelRequest` that started it.
         outcome: Its outcome; every call in the history has its result.
-
-    Returns:
-        Ignored, as is what it raises.
     """
 
 
@@ -462,27 +433,23 @@ def pegboard_after_turn(
 def pegboard_on_stop(
     context: ReadonlyContext, outcome: TurnOutcome
 ) -> Message | str | Sequence[Message | str] | Awaitable[Any] | None:
-    """Called when the model has answered, by a text or by its output, so that the turn is about to end. Since 0.1.
+    """Called when the model has answered, so that the turn is about to end. Since 0.1.
 
     Args:
         context: The user and session of the turn.
         outcome: The outcome if it ended now, with the output, if it has one.
 
     Returns:
-        `None` to let it end, or messages that continue it; a text is the user's. A turn can be continued only a
-        bounded number of times (`TurnLimits.continuations`).
+        `None` to let it end, or messages that continue it, `TurnLimits.continuations` times; a text is the user's.
     """
 
 
 @hookspec
 def pegboard_observe(event: CallEvent) -> Awaitable[None] | None:
-    """Called with every event of a call's life; it only observes, and what it raises is ignored. Since 0.1.
+    """Called with every event of a call's life; what it raises is only logged. Since 0.1.
 
     Args:
         event: What happened: `CallPending`, `CallRunning`, `CallUpdated`, or how the call ended.
-
-    Returns:
-        Ignored.
     """
 
 
@@ -492,8 +459,7 @@ def pegboard_check_tools(
 ) -> ResolvedTools | Awaitable[ResolvedTools | None] | None:
     """Called with the tools of each resolution, before predicates, to leave some out. Since 0.3.
 
-    Not called by a listing that imports nothing, such as `registry list`. A plain function runs in a thread unless it
-    is marked `@nonblocking`.
+    Not called by a listing that imports nothing, such as `registry list`.
 
     Args:
         resolved: All tools, names resolved; `toolsets` are those that were queried.
@@ -501,9 +467,8 @@ def pegboard_check_tools(
 
     Returns:
         `None` to leave them, or what goes on, as of `resolved.without("lock", {"name": "why"})`; `evolve` adds
-        `problems` and replaces tools by stricter ones of the same names. All implementations are called, each with the
-        answer of the one before. Whatever is raised, and an answer with other names, is a problem of the resolution
-        that changes nothing; with `[lock] required = true`, no tool is offered.
+        `problems` and replaces tools by stricter ones of the same names. Whatever is raised, and an answer with other
+        names, is a problem of the resolution; with `[lock] required = true`, no tool is offered.
     """
 
 

@@ -17,17 +17,18 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
-from attrs import Attribute, asdict, evolve, field
+from attrs import asdict, evolve, field
 
 from pegboard.callbacks import accept_keywords, may_block, maybe_await
 from pegboard.catalogue import EXTRAS, PublishedTools
 from pegboard.config import normalised
-from pegboard.errors import ManifestError, PegboardError, instance_of
+from pegboard.errors import ManifestError, PegboardError
 from pegboard.files import os_error_text, read_bounded, write_atomic
 from pegboard.json import MAX_VALUES, plain_copy, strict_json
 from pegboard.plugins.discovery import FoundPlugin
+from pegboard.schema.converter import Allowed, read_by, read_record, read_table
 from pegboard.tools.handler import LazyHandler
 from pegboard.tools.spec import DEFAULT_POLICY, Origin, Policy, ToolSpec
 from pegboard.tools.tool import Tool
@@ -55,59 +56,37 @@ _BY_NAME: Final = ("commands", "requests")
 """The kinds that are objects, by name, and not lists."""
 
 
-def _as_object(value: Any, place: str) -> JsonObject:
-    if not isinstance(value, dict):
-        raise ManifestError(f"{place}: expected an object, found {type(value).__name__}")
-    return value  # pyright: ignore[reportUnknownVariableType]
+def _limit(most: int, what: str) -> Allowed:
+    return Allowed(f"at most {most:,} {what}", lambda value: len(value) <= most)
 
 
-def _as_list(value: Any, place: str, most: int) -> list[Any]:
-    if not isinstance(value, list):
-        raise ManifestError(f"{place}: expected a list, found {type(value).__name__}")
-    if len(value) > most:  # pyright: ignore[reportUnknownArgumentType]
-        raise ManifestError(f"{place}: more than {most}")
-    return value  # pyright: ignore[reportUnknownVariableType]
+_Text: TypeAlias = Annotated[
+    str, Allowed(f"of 1 to {_MOST_CHARACTERS:,} characters", lambda text: 0 < len(text) <= _MOST_CHARACTERS)
+]
+_Texts: TypeAlias = Annotated[tuple[_Text, ...], _limit(_MOST_NAMES, "texts")]
+_Objects: TypeAlias = Annotated[tuple[JsonObject, ...], _limit(_MOST_PUBLISHED, "tools")]
+_Instructions: TypeAlias = Annotated[str, _limit(_MOST_INSTRUCTIONS, "characters")]
+read_by(Policy, Policy.of_runs)
 
 
-def _as_text(value: Any, place: str) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= _MOST_CHARACTERS:
-        raise ManifestError(f"{place}: expected a text of 1 to {_MOST_CHARACTERS} characters")
-    return value
-
-
-def _as_texts(value: Any, place: str) -> tuple[str, ...]:
-    return tuple(_as_text(item, f"{place}[{index}]") for index, item in enumerate(_as_list(value, place, _MOST_NAMES)))
-
-
-def _check_length(_facts: RequestFacts, attribute: Attribute[Any], value: str | None) -> None:
-    if value is not None and len(value) > _MOST_INSTRUCTIONS:
-        raise ValueError(f"{attribute.name} must have at most {_MOST_INSTRUCTIONS:,} characters, got {len(value):,}")
-
-
-def _policy(given: Policy | JsonObject) -> Policy:
-    if isinstance(given, Policy):
-        return given
-    if not isinstance(given, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  from a file
-        raise TypeError(f"policy: expected an object, found {type(given).__name__}")
+def _read(kind: Any, value: Any, place: str) -> Any:
+    """A value of one of these types; a `ManifestError` has its place."""
     try:
-        return Policy.of_runs(given)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"policy: {error}") from None
+        return read_record(kind, value, "")
+    except ValueError as error:
+        raise ManifestError(f"{place}{error}") from None
 
 
 @frozen
 class RequestFacts:
     """Facts of a tool that concern requests and calls, known before its plugin's code is imported."""
 
-    offered: bool = field(default=True, validator=instance_of(bool))  # whether models may be offered it
-    processes: bool = field(default=False, validator=instance_of(bool))  # whether it processes requests
-    # its instructions for the model, or `None`
-    instructions: str | None = field(default=None, validator=(instance_of(str, type(None)), _check_length))
-    # whether some calls of it are read-only, by their arguments
-    may_read_only: bool = field(default=False, validator=instance_of(bool))
-    prepares: bool = field(default=False, validator=instance_of(bool))  # whether it prepares the arguments of its calls
-    # where its calls run, and within which limits
-    policy: Policy = field(default=DEFAULT_POLICY, converter=_policy)
+    offered: bool = True  # whether models may be offered it
+    processes: bool = False  # whether it processes requests
+    instructions: _Instructions | None = None  # for the model
+    may_read_only: bool = False  # whether some calls of it are read-only, by their arguments
+    prepares: bool = False  # whether it prepares the arguments of its calls
+    policy: Policy = DEFAULT_POLICY  # where its calls run, and within which limits
 
     @classmethod
     def of(cls, tool: Tool) -> RequestFacts:
@@ -116,7 +95,7 @@ class RequestFacts:
         text = instructions[:_MOST_INSTRUCTIONS] if isinstance(instructions, str) and instructions else None
         processes, may_read_only = tool.process_request is not None, "read_only" in tool.by_arguments
         prepares = tool.prepare_arguments is not None
-        return cls(bool(tool.offered), processes, text, may_read_only, prepares, tool.policy.runs)
+        return cls(bool(tool.offered), processes, text, may_read_only, prepares, Policy.of_runs(tool.policy.runs))
 
     def on(self, tool: Tool, lazy: LazyHandler) -> Tool:
         """A listed tool with these facts; if it processes requests, the first request imports its plugin."""
@@ -227,10 +206,10 @@ class PluginManifest:
     def from_json(cls, data: Any, found: FoundPlugin, place: str = "the manifest") -> PluginManifest:
         """Reads what `to_json` writes of a plugin, from an untrusted source; a `ManifestError` names what is wrong."""
         own: dict[str, Any] = {"names": {}}
-        for key, value in _as_object(data, place).items():
+        for key, value in _read(dict, data, place).items():
             where = f"{place}: {key}"
             if key in KINDS:
-                own["names"][key] = _as_texts(value, where)
+                own["names"][key] = _read(_Texts, value, where)
             elif key == "published":
                 own[key] = _read_publication(value, found.origin, where)
             elif key in _READERS:
@@ -266,53 +245,52 @@ def _publication_json(published: PublishedTools) -> JsonObject:
 
 
 def _read_publication(data: Any, owner: Origin, place: str) -> PublishedTools:
-    members = _as_object(data, place)
+    """What the cache has of published tools."""
     tools: list[Tool] = []
-    for item in _as_list(members.get("tools"), place, _MOST_PUBLISHED):
-        facts = _as_object(item, place)
-        toolset, trusted = _as_text(facts.get("toolset"), place), facts.get("trusted") is True
+    members = _read(dict, data, place)
+    for item in _read(_Objects, members.get("tools"), place):
+        spec, toolset = _read_spec(item.get("spec"), place), _read(_Text, item.get("toolset"), place)
         try:
-            origin = evolve(owner, toolset=toolset, trusted=trusted, source=facts.get("source"))
-            policy = Policy.of_runs(_as_object(facts.get("policy", {}), place))
+            policy = Policy.of_runs(_read(dict, item.get("policy", {}), place))
+            origin = evolve(owner, toolset=toolset, trusted=item.get("trusted") is True, source=item.get("source"))
         except (TypeError, ValueError) as error:
             raise ManifestError(f"{place}: {error}") from None
-        tools.append(Tool(_spec(facts.get("spec"), place), origin=origin, policy=policy))
-    files = {name: _as_text(text, place) for name, text in _as_object(members.get("files", {}), place).items()}
-    identities = _as_object(members.get("identities", {}), place)
-    return PublishedTools(tuple(tools), files, members.get("failed") is True, identities)
+        tools.append(Tool(spec, origin=origin, policy=policy))
+    files, identities = (_read(dict, members.get(key, {}), place) for key in ("files", "identities"))
+    stamps = {name: _read(_Text, stamp, place) for name, stamp in files.items()}
+    return PublishedTools(tuple(tools), stamps, members.get("failed") is True, identities)
 
 
-def _requests(value: Any, place: str) -> dict[str, RequestFacts]:
-    requests: dict[str, RequestFacts] = {}
-    for name, facts in _as_object(value, place).items():
-        where = f"{place}.{name:.80}"
-        try:
-            requests[name] = RequestFacts(**_as_object(facts, where))
-        except (TypeError, ValueError) as error:
-            raise ManifestError(f"{where}: {error.args[0]:.{_MOST_CHARACTERS}}") from None
-    return requests
+def _read_requests(value: Any, place: str) -> dict[str, RequestFacts]:
+    try:
+        return {
+            name: read_table(RequestFacts, facts, f"{place}.{name:.80}")
+            for name, facts in _read(dict, value, place).items()
+        }
+    except ValueError as error:
+        raise ManifestError(f"{error!s:.{_MOST_CHARACTERS}}") from None
 
 
-def _helps(value: Any, place: str) -> dict[str, str]:
+def _read_commands(value: Any, place: str) -> dict[str, str]:
     """Commands' help by their names; manifests of 0.1 have names alone."""
     if isinstance(value, list):
-        return dict.fromkeys(_as_texts(value, place), "")
-    named = _as_object(value, place)
-    texts = {name: "" if text == "" else _as_text(text, f"{place}.{name:.80}") for name, text in named.items()}
-    return {_as_text(name, place): text for name, text in texts.items()}
+        return dict.fromkeys(_read(_Texts, value, place), "")
+    named = _read(dict, value, place)
+    helps = {name: text if text == "" else _read(_Text, text, f"{place}.{name:.80}") for name, text in named.items()}
+    return {_read(_Text, name, place): text for name, text in helps.items()}
 
 
-def _specs(value: Any, place: str) -> tuple[ToolSpec, ...]:
+def _read_specs(value: Any, place: str) -> tuple[ToolSpec, ...]:
     specs: dict[str, ToolSpec] = {}
-    for index, item in enumerate(_as_list(value, place, _MOST_TOOLS)):
-        spec = _spec(item, f"{place}[{index}]")
+    for index, item in enumerate(_read(_Objects, value, place)):
+        spec = _read_spec(item, f"{place}[{index}]")
         if specs.setdefault(spec.name, spec) is not spec:
             raise ManifestError(f"{place}[{index}]: tool {spec.name!r} is listed twice")
     return tuple(specs.values())
 
 
-def _spec(item: Any, place: str) -> ToolSpec:
-    members = _as_object(item, place)
+def _read_spec(item: Any, place: str) -> ToolSpec:
+    members = _read(dict, item, place)
     try:
         return ToolSpec.from_json(plain_copy(members, _MOST_LEVELS, [MAX_VALUES]))
     except (ValueError, TypeError, PegboardError) as error:
@@ -320,13 +298,11 @@ def _spec(item: Any, place: str) -> ToolSpec:
 
 
 _READERS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
-    "tools": _specs,
-    "hooks": _as_texts,
-    "commands": _helps,
-    "faults": _as_texts,
-    "requests": _requests,
-    "notes": _as_texts,
-    "failure": _as_text,
+    "tools": _read_specs,
+    "commands": _read_commands,
+    "requests": _read_requests,
+    "failure": partial(_read, _Text),
+    **dict.fromkeys(("hooks", "faults", "notes"), partial(_read, _Texts)),
 }
 
 
@@ -402,7 +378,7 @@ def stale_manifest(found: FoundPlugin) -> PluginManifest:
 def read_manifest_file(path: Path) -> JsonObject:
     """The object in a manifest file; a `ManifestError` if it can't be read, is too large, or has an unknown format."""
     try:
-        members = _as_object(strict_json(read_bounded(str(path), _MOST_BYTES)), "the manifest")
+        members = _read(dict, strict_json(read_bounded(str(path), _MOST_BYTES)), "the manifest")
     except OSError as error:
         raise ManifestError(f"can't be read: {os_error_text(error)}") from None
     except ValueError as error:
@@ -414,19 +390,18 @@ def read_manifest_file(path: Path) -> JsonObject:
 
 def manifest_in(members: JsonObject, found: FoundPlugin) -> PluginManifest | None:
     """A plugin's manifest in the object of a file, or `None`; `ManifestError` if invalid or of another version."""
-    whose = _as_text(members.get("distribution"), "distribution")
-    version = _as_text(members.get("version"), "version")
+    whose, version = (_read(_Text, members.get(key), key) for key in ("distribution", "version"))
     if (normalised(whose), version) != (normalised(found.distribution), found.version):
         raise ManifestError(
             f"it is void: it was written for {whose} {version}, and {found.distribution} {found.version} is installed; "
             "its author runs 'registry manifest write' before each release"
         )
-    plugins = _as_object(members.get("plugins"), "plugins")
+    plugins = _read(dict, members.get("plugins"), "plugins")
     if found.name not in plugins:
         return None
     place = f"plugins.{found.name}"
     for key in ("notes", "published", "failure"):
-        if key in _as_object(plugins[found.name], place):
+        if key in _read(dict, plugins[found.name], place):
             raise ManifestError(f"{place}: {key!r} is found out by loading a plugin, and isn't allowed in a package")
     return PluginManifest.from_json(plugins[found.name], found, place)
 

@@ -48,7 +48,7 @@ def test_a_manifest_is_up_to_date_until_the_code_changes(run, empty_site):
         ('{"format":1,"distribution":"pegboard-demo","version":"1.0","plugins":{"x":3}}', "has no such plugin"),
         (
             '{"format":1,"distribution":"pegboard-demo","version":"1.0","plugins":{"demo":3}}',
-            "plugins.demo: expected an object",
+            "plugins.demo: must be an object",
         ),
     ],
 )
