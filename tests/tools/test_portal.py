@@ -70,7 +70,7 @@ async def test_waiting_ends_when_the_call_is_stopped():
         await waiting
     assert caught.value.kind == "aborted"
     with pytest.raises(CallStoppedError):
-        await asyncio.to_thread(context.internals.portal.wait, value(), lambda: None)
+        await asyncio.to_thread(context.internals.portal.wait, value(), context)
 
 
 def test_a_cancellation_of_the_awaitable_is_passed_on():
@@ -92,7 +92,7 @@ def test_a_closed_loop_stops_the_call():
 
     closed = asyncio.run(portal())
     with pytest.raises(CallStoppedError):
-        closed.wait(value(), lambda: None)
+        closed.wait(value(), ToolContext())
     closed.emit(print, "ignored")
 
 
@@ -159,13 +159,15 @@ def test_waiting_continues_if_the_calls_clock_was_paused():
     async def run():
         portal, gate = LoopPortal(asyncio.get_running_loop()), asyncio.Event()
 
-        def remaining():
-            left = next(asked)
-            if left is None:
-                portal.loop.call_soon_threadsafe(gate.set)
-            return left
+        class Paused(ToolContext):
+            @property
+            def remaining(self):
+                left = next(asked)
+                if left is None:
+                    portal.loop.call_soon_threadsafe(gate.set)
+                return left
 
-        return await asyncio.to_thread(portal.wait, gate.wait(), remaining)
+        return await asyncio.to_thread(portal.wait, gate.wait(), Paused())
 
     assert asyncio.run(run()) is True
 

@@ -123,10 +123,9 @@ def release(state: CallState, tool: Tool) -> None:
 
 def open_portal(state: CallState) -> Future[None] | None:
     """Opens the portal of a tool that runs in a thread; returns what is done at its end, if a lock waits for that."""
-    from pegboard.threads import waiting  # imported for plain tools only
-    from pegboard.tools.portal import LoopPortal
+    from pegboard.tools.portal import LoopPortal  # imported for plain tools only
 
-    state.context.internals.portal = LoopPortal(asyncio.get_running_loop(), waiting)
+    state.context.internals.portal = LoopPortal(asyncio.get_running_loop())
     running = state.running
     if running is None:
         return None

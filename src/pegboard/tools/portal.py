@@ -6,13 +6,15 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future, wait as wait_for_futures
-from contextlib import AbstractContextManager, nullcontext
 from inspect import isawaitable, iscoroutine
 from typing import Any, Final, TypeAlias, TypeVar
 
+from attrs import field
+
 from pegboard.errors import CallStoppedError, RunningLoopError
-from pegboard.threads import running_loop
+from pegboard.threads import running_loop, waiting
 from pegboard.timeout import as_coroutine
+from pegboard.typing import define
 
 T = TypeVar("T")
 _Context: TypeAlias = Any  # A `ToolContext`; its module imports this one
@@ -20,17 +22,14 @@ _STOPPED: Final = "the call was cancelled"
 _tasks: Final[set[asyncio.Task[Any]]] = set()  # strong references: an event loop holds only weak ones
 
 
+@define(eq=False)
 class LoopPortal:
-    """Portal from a call's thread to its event loop; each wait is inside the context manager that `waiting` makes."""
+    """Portal from a call's thread to its event loop."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
-    ) -> None:
-        self.loop = loop
-        self._waiting = waiting
-        self._awaited: set[Future[Any]] = set()
-        self._is_closed = False
-        self._lock = threading.Lock()
+    loop: asyncio.AbstractEventLoop
+    _awaited: set[Future[Any]] = field(factory=set[Any], init=False)
+    _is_closed: bool = field(default=False, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def emit(self, listener: Callable[[object], None], update: object) -> None:
         """Calls the listener in the loop, in order; does nothing in a thread that outlives its call."""
@@ -42,11 +41,10 @@ class LoopPortal:
             except RuntimeError:
                 return  # the loop is closed
 
-    def wait(self, awaitable: Awaitable[T], remaining: Callable[[], float | None]) -> T:
+    def wait(self, awaitable: Awaitable[T], context: _Context) -> T:
         """Waits for the awaitable, which runs in the loop, and returns its result; cancels it if the wait ends before.
 
-        `remaining` returns the seconds to wait at most, `None` for no limit; called again when they have passed, as the
-        call's clock may have been paused. Raises `CallStoppedError`, and whatever the awaitable does.
+        Raises `CallStoppedError` at the call's limit, and whatever the awaitable does.
         """
         with self._lock:
             if self._is_closed or self.loop.is_closed():
@@ -55,10 +53,9 @@ class LoopPortal:
             future = asyncio.run_coroutine_threadsafe(as_coroutine(awaitable), self.loop)
             self._awaited.add(future)
         try:
-            with self._waiting():
-                while not wait_for_futures([future], remaining()).done:
-                    if remaining() == 0.0:
-                        raise CallStoppedError("the call's time limit has passed", kind="timeout")
+            with waiting():
+                while not wait_for_futures([future], context.remaining).done:
+                    context.check()  # the call's clock may have been paused
                 return future.result()
         except CancelledError:
             if self._is_closed:
@@ -91,7 +88,7 @@ def wait_in_thread(context: _Context, awaitable: Awaitable[T]) -> T:
         raise
     if (portal := context.internals.portal) is None:
         return asyncio.run(as_coroutine(awaitable))
-    return portal.wait(awaitable, lambda: context.remaining)
+    return portal.wait(awaitable, context)
 
 
 def run_in_background(work: Awaitable[Any] | Callable[[], Any]) -> str:
