@@ -395,7 +395,7 @@ def test_a_handwritten_constructor_may_take_more_than_the_fields():
     assert strict_structurer(Own)({"x": 1}) == strict_structurer(Own)({"x": 1.0})
 
 
-def test_hooks_of_a_class_are_made_once_for_all_threads():
+def test_several_threads_may_make_the_hooks_of_a_class_at_once():
     @frozen
     class Shared:
         inner: list[Self]

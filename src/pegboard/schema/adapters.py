@@ -83,7 +83,7 @@ class SchemaWriter:
         known = adapter.schemas if isinstance(adapter, RecordAdapter) and self.check_of is None else None
         if known and self.written in known:
             return known[self.written]
-        if not any(adapter in reach(part) for part in adapter.parts()):
+        if not is_recursive(adapter):
             schema = adapter.schema(self)
             if known is not None and not self._names:  # it refers to nothing
                 known[self.written] = schema
@@ -117,6 +117,11 @@ def reach(adapter: TypeAdapter, *, in_place: bool = False) -> Iterator[TypeAdapt
             yield here
             if not in_place or isinstance(here, UnionAdapter | WrappedAdapter):
                 waiting.extend(here.parts())
+
+
+def is_recursive(adapter: TypeAdapter) -> bool:
+    """Whether it is within its own parts."""
+    return any(adapter in reach(part) for part in adapter.parts())
 
 
 def root_schema(adapter: TypeAdapter, writer: SchemaWriter | None = None) -> JsonSchema:

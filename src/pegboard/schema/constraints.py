@@ -229,18 +229,16 @@ def _length(way: Any, count: int) -> Constraint:
 
 def _match(pattern: re.Pattern[str], way: str) -> Constraint:
     """Text that matches a pattern: anywhere (`way` is `"search"`), from its start (`"match"`), or in full."""
-    own = getattr(pattern, way)
+    matches = getattr(pattern, way)
 
     def check(adapter: TypeAdapter) -> Check | None:
         if scalar_type(adapter) != "string":
             return None
         text = _portable(pattern, way)
-        matches = None if text is None else matcher(text, linear=True)  # as the validator matches
-        if matches is None:
-            return Check(f"must match the pattern {pattern.pattern}", own, {})
-        return Check(f"must match the pattern {text}", matches, {"pattern": text})
+        is_usable = text is not None and matcher(text, linear=True) is not None
+        return Check(f"must match the pattern {pattern.pattern}", matches, {"pattern": text} if is_usable else {})
 
-    return Constraint(own, check)
+    return Constraint(matches, check)
 
 
 def _passes(function: Callable[..., object]) -> Constraint:

@@ -8,11 +8,9 @@ checks in Python), and raise a `StructureError` with its path.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import chain, repeat
 from keyword import iskeyword
-from threading import RLock
 from typing import Any, Final, TypeAlias, cast, get_origin
 
 import attrs
@@ -41,6 +39,7 @@ from pegboard.schema.adapters import (
     TupleAdapter,
     TypeAdapter,
     UnionAdapter,
+    is_recursive,
     reach,
     root_schema,
     text_key,
@@ -61,30 +60,20 @@ _HARMLESS: Final = frozenset({"description", "title", "examples", "default", "de
 
 # Hooks of type adapters -----------------------------------------------------------------------------------------------
 
-_hooks: Final[dict[TypeAdapter, StructureHook]] = {}
-_pending: Final[dict[TypeAdapter, StructureHook]] = {}
-_hooks_lock: Final = RLock()
-
 
 def same(value: Any) -> Any:
     """The identity hook; a hook made only of `same` is `same` itself."""
     return value
 
 
+@lru_cache(_MOST_HOOKS)
 def structure_hook(adapter: TypeAdapter) -> StructureHook:
-    """The hook of an adapter, cached; while it is being made, one that looks it up when called."""
-    with _hooks_lock:
-        hook = _hooks.get(adapter) or _pending.get(adapter)
-        if hook is None:
-            _pending[adapter] = lambda value: structure_hook(adapter)(value)  # noqa: PLW0108  (later)
-            try:
-                hook = _STRUCTURE[type(adapter)](adapter)
-            finally:
-                del _pending[adapter]
-            if len(_hooks) >= _MOST_HOOKS:
-                _hooks.clear()
-            _hooks[adapter] = hook
-        return hook
+    """The hook of an adapter; that of a recursive one is made at its first value, as its parts need it."""
+    make = _STRUCTURE[type(adapter)]
+    if not (adapter.name and is_recursive(adapter)):
+        return make(adapter)
+    made = cache(make)
+    return lambda value: made(adapter)(value)  # noqa: PLW0108  (later)
 
 
 def strictly(adapter: TypeAdapter) -> Callable[[Any], Any]:
@@ -323,27 +312,18 @@ def _structure_record(adapter: RecordAdapter) -> StructureHook:
         try:
             return cls(**fields)
         except Exception as error:
-            raise constructor_error(cls.__name__, error).below(*_refused_field(cls, fields)) from error
+            raise constructor_error(cls.__name__, error).below(*_refused_field(cls, error)) from error
 
     return structure_record
 
 
-def _refused_field(cls: Any, fields: Mapping[str, Any]) -> Sequence[str]:
-    """The key of the field whose validator (of attrs) refuses its value; nothing if it was something else."""
-    validated = [each for each in attrs.fields(cls) if each.validator] if attrs.has(cls) else []
-    if not validated:
-        return []
-    made: Any = None
-    with suppress(Exception):
-        made = cls.__new__(cls)
-        made.__init__(**fields)  # sets the attributes, and refuses them again
-    for each in validated:
-        try:
-            if hasattr(made, each.name):
-                each.validator(made, each, getattr(made, each.name))
-        except Exception:  # noqa: BLE001  (a validator may raise anything)
-            return [each.alias]
-    return []
+def _refused_field(cls: Any, error: Exception) -> Sequence[str]:
+    """The key of the field whose validator (of attrs) raised an error, as its frame has it; else nothing."""
+    import traceback
+
+    fields = attrs.fields(cls) if attrs.has(cls) else ()
+    values = (value for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values())
+    return next(([each.alias] for value in values for each in fields if each is value), ())
 
 
 def _structure_union(adapter: UnionAdapter) -> StructureHook:

@@ -460,9 +460,7 @@ class _Coercion:
         return best.then(self._inside(schema, best.value, path))
 
     def _branch(self, branches: Sequence[Any], value: Any, path: _Path) -> _Fit:
-        """The fit for the alternative with the fewest changes; unchanged if one fits already, or on a tie."""
-        if any(self.search.fits(branch, value) for branch in branches):
-            return _Fit(value)
+        """The fit for the alternative with the fewest changes, which may be none; unchanged on a tie."""
         found = [(branch, self.fit(branch, value, path)) for branch in branches]
         return _cheapest([each for branch, each in found if self.search.fits(branch, each.value)], value)
 
