@@ -349,10 +349,15 @@ class RecordAdapter(TypeAdapter):
         return [each.adapter for each in self.members]
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        properties = {each.key: {**writer.write(each.adapter), **each.notes} for each in self.members}
-        required = [each.key for each in self.members if each.required]
-        schema: JsonSchema = {**self.notes, "type": "object", "properties": properties}
-        return {**schema, **({"required": required} if required else {}), "additionalProperties": False}
+        return {**self.notes, **object_of(self.members, writer)}
+
+
+def object_of(members: Sequence[Member], writer: SchemaWriter) -> JsonSchema:
+    """The schema of an object with these members only."""
+    properties = {each.key: {**writer.write(each.adapter), **each.notes} for each in members}
+    required = [each.key for each in members if each.required]
+    schema: JsonSchema = {"type": "object", "properties": properties}
+    return {**schema, **({"required": required} if required else {}), "additionalProperties": False}
 
 
 # Types made of one or several others ----------------------------------------------------------------------------------

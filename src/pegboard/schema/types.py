@@ -42,6 +42,7 @@ from pegboard.schema.adapters import (
     TupleAdapter,
     TypeAdapter,
     UnionAdapter,
+    object_of,
     reach,
     root_schema,
     text_key,
@@ -142,18 +143,15 @@ def object_schema(
     still optional. `additional` is the type of other keys' values (`**kwargs`). Raises as `schema_of`.
     """
     writer = SchemaWriter(written=written)
-    schema: JsonSchema = {"type": "object", "properties": {}}
+    members: list[Member] = []
     for each in properties:
         adapter = adapter_of(each.annotation, tool=tool, path=each.name)
-        schema["properties"][each.name] = writer.write(adapter) | _notes(each.description, each.default, adapter)
-    if required := [each.name for each in properties if each.default is MISSING]:
-        schema["required"] = required
-    schema["additionalProperties"] = (
-        False if additional is MISSING else writer.write(adapter_of(additional, tool=tool, path="**")) or True
-    )
-    if writer.definitions:
-        schema["$defs"] = writer.definitions
-    return schema
+        notes = _notes(each.description, each.default, adapter)
+        members.append(Member(each.name, adapter, each.default is MISSING, notes))
+    schema = object_of(members, writer)
+    if additional is not MISSING:
+        schema["additionalProperties"] = writer.write(adapter_of(additional, tool=tool, path="**")) or True
+    return {**schema, "$defs": writer.definitions} if writer.definitions else schema
 
 
 def _notes(description: str | None, default: Any, adapter: TypeAdapter) -> JsonSchema:
@@ -253,7 +251,7 @@ class _Reader:
             members = dict.fromkeys(self.read(each, path) for each in typing.get_args(annotation))
             return UnionAdapter(tuple(members)) if len(members) > 1 else next(iter(members))
         if origin is Literal:
-            return self._literal(annotation, path)
+            return self._listed(annotation, typing.get_args(annotation), path)
         if getattr(origin, "_name", "") in _UNWRAPPED:
             return self.read(typing.get_args(annotation)[0], path)
         return self._alias(origin, annotation, path) if _is_alias(origin) else self._class(origin, annotation, path)
@@ -377,29 +375,16 @@ class _Reader:
             adapter = found
         return adapter
 
-    def _literal(self, annotation: Any, path: str) -> TypeAdapter:
-        choices: list[Choice] = []
-        for value in typing.get_args(annotation):
-            json = value.value if isinstance(value, enum.Enum) else value
-            if not _is_scalar(json):
-                self.refuse(annotation, path, f"{value!r} has no JSON form", "Use text, numbers, booleans and None.")
-            choices.append(Choice(json, value))
+    def _listed(self, annotation: Any, values: Iterable[Any], path: str) -> TypeAdapter:
+        """The adapter of a `Literal` or an enum, by its values or members."""
+        choices = [Choice(each.value if isinstance(each, enum.Enum) else each, each) for each in values]
         if not choices:
-            self.refuse(annotation, path, "it has no values", "Add some.")
+            self.refuse(annotation, path, f"{_annotation_text(annotation)} has no values", "Add some.")
+        for each in choices:
+            if not _is_scalar(each.json):
+                hint = "Use text, numbers, booleans and None as values."
+                self.refuse(annotation, path, f"{each.value!r} has no JSON form", hint)
         return ChoiceAdapter.of(choices)
-
-    def _enum(self, cls: Any, path: str) -> TypeAdapter:
-        """The adapter of an enum, by the values of its members."""
-        members: list[enum.Enum] = list(cls)
-        if not members:
-            self.refuse(cls, path, f"{cls.__qualname__} has no members", "Add some.")
-        if issubclass(cls, enum.Flag):
-            why = f"{cls.__qualname__} is a Flag, which has no JSON form"
-            self.refuse(cls, path, why, "Use a list of an Enum's members.")
-        if odd := [member for member in members if not _is_scalar(member.value)]:
-            why = f"the value of {odd[0]} has no JSON form"
-            self.refuse(cls, path, why, "Give its members text or numbers as values.")
-        return ChoiceAdapter.of(Choice(member.value, member) for member in members)
 
     def _class(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
         """The adapter of a class; `annotation` is the class with its arguments, if it is generic."""
@@ -412,7 +397,10 @@ class _Reader:
         if (notation := notation_of(cls)) is not None and typing.get_args(annotation) != (bytes,):
             return TextAdapter(cls, notation)
         if isinstance(cls, enum.EnumMeta):
-            adapter, notes = self._enum(cls, path), _class_notes(cls)
+            if issubclass(cls, enum.Flag):
+                why = f"{cls.__qualname__} is a Flag, which has no JSON form"
+                self.refuse(cls, path, why, "Use a list of an Enum's members.")
+            adapter, notes = self._listed(cls, cls, path), _class_notes(cls)
             return NotedAdapter(adapter, notes) if notes else adapter
         found = self._model(cls, annotation, path) or self._record(cls, annotation, path)
         return found or self._derived(cls, annotation, path)
