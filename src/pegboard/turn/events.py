@@ -17,27 +17,14 @@ from pegboard.schema.converter import ALWAYS, Count, JsonRecord, json_key, read_
 from pegboard.tools.call import Actions, ToolCall
 from pegboard.typing import JsonObject
 
-Ended: TypeAlias = Literal[
-    "answered",
-    "results",
-    "stopped",
-    "suspended",
-    "pending",
-    "limit",
-    "cut_off",
-    "rejected",
-    "escalated",
-    "transferred",
-    "interrupted",
-    "cancelled",
-    "aborted",
-    "fatal",
-    "failed",
-]
-"""Why a turn ended: the model answered without calls; the results need no summary (`skip_summarization`); a stop
-condition; calls wait for an approval; calls wait for the host to run them; a limit; the answer was cut off, or broke
-off; a person rejected a call; a tool escalated, or handed over to another agent; the host or the user interrupted it;
-the caller was cancelled; a callback aborted it; a tool ended it; the model, a processor or a callback failed."""
+_Completed: TypeAlias = Literal["answered", "results", "stopped", "rejected", "escalated", "transferred"]
+"""The model answered without calls; the results need no summary (`skip_summarization`); a stop condition; a person
+rejected a call; a tool escalated, or handed over to another agent."""
+_Waiting: TypeAlias = Literal["suspended", "pending"]  # calls wait for an approval, or for the host to run them
+_Broken: TypeAlias = Literal["limit", "cut_off", "interrupted", "cancelled", "aborted", "fatal", "failed"]
+"""A limit; the answer was cut off, or broke off; the host or the user interrupted it; the caller was cancelled; a
+callback aborted it; a tool ended it; the model, a processor or a callback failed."""
+Ended: TypeAlias = Literal[_Completed, _Waiting, _Broken]  # why a turn ended
 
 
 @frozen

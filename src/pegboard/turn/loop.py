@@ -225,7 +225,7 @@ class Turn:
             wrong = response.error_message or "the provider answered with an error"
             raise ModelError(wrong, provider=self.model.provider, code=response.error_code)
         if is_last and output is not None:
-            await output.read(response.text)
+            output.read(response.text)
         if not (response.calls or is_last):
             await self._end_by_answer(response)
 
@@ -335,7 +335,7 @@ class Turn:
             return progress.end("cut_off", response.error_message or "the answer was broken off")
         if not response.complete:
             return progress.end("cut_off", f"the answer ended by {response.finish_reason}")
-        if self._output is not None and (wrong := await self._output.read(response.text)):
+        if self._output is not None and (wrong := self._output.read(response.text)):
             self._output.count_miss(self.model)
             return self._inbox.put(wrong, "output_type")
         return await self._end_or_continue()

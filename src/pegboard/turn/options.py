@@ -186,7 +186,6 @@ class TurnOutput:
     kind: Any  # a type, or the JSON Schema of an object
     tool: Tool = field(init=False)  # a call of it ends the turn; in a response format, the text is its arguments
     by_format: bool = field(default=False, init=False)  # whether the response format is used
-    _take: Callable[..., Awaitable[str]] = field(init=False)
     given: list[Any] = field(factory=list[Any], init=False)
     misses: int = field(default=0, init=False)  # answers without a valid output
 
@@ -196,7 +195,6 @@ class TurnOutput:
             self.given.append(result)
             return "This is the answer."
 
-        self._take = final_result
         if is_object(self.kind):
             self.tool = Tool.from_schema("final_result", dict(self.kind), final_result, read_only=True)
         else:
@@ -219,7 +217,7 @@ class TurnOutput:
         choice = NamedTool(self.tool.name) if is_last else request.tool_choice
         return request.evolve(tools=request.tools.with_tools(self.tool), tool_choice=choice)
 
-    async def read(self, text: str) -> str:
+    def read(self, text: str) -> str:
         """Reads an answer in the response format; returns a message with its faults, or `""`."""
         if not self.by_format:
             return f"Call {self.tool.name} with your answer."
@@ -229,7 +227,7 @@ class TurnOutput:
             problems = self.tool.validator.problems(arguments)
             if not problems:
                 args, named = self.tool.bind(ToolContext(), arguments)
-                await self._take(*args, **named)
+                self.given += (*args, *named.values())
                 return ""
         except CallError as error:
             problems = error.problems or (str(error),)

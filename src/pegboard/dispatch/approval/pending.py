@@ -115,15 +115,14 @@ class SignedRecord(JsonRecord):
 
 def _signature(data: JsonMapping, key: str | bytes) -> str:
     """`"hmac-sha256:"` and the signature in hexadecimal; the data's own `"signature"` doesn't count."""
-    import hashlib
     import hmac
 
     secret = key.encode() if isinstance(key, str) else key
     if len(secret) < SHORTEST_KEY:
         raise ValueError(f"a key must have at least {SHORTEST_KEY} bytes; take 32 random ones")
     text = canonical_json({name: value for name, value in data.items() if name != "signature"})
-    signature = hmac.new(secret, _PURPOSE + text.encode("utf-8", "surrogatepass"), hashlib.sha256)
-    return f"hmac-sha256:{signature.hexdigest()}"
+    signature = hmac.digest(secret, _PURPOSE + text.encode("utf-8", "surrogatepass"), "sha256")
+    return f"hmac-sha256:{signature.hex()}"
 
 
 @frozen(eq=False)
@@ -307,9 +306,8 @@ def confirmation_of(
 
 def rules_of(request: ApprovalRequest, answer: Always) -> list[Rule]:
     """The grants of an "always" answer, as rules."""
-    if answer.patterns is None:
-        return [Rule(request.permission, each, "allow", literal=True) for each in request.always]
-    return [Rule(request.permission, each, "allow") for each in answer.patterns]
+    patterns, is_exact = answer.patterns or request.always, answer.patterns is None
+    return [Rule(request.permission, each, "allow", literal=is_exact) for each in patterns]
 
 
 CONFIRMATION_CALL: Final = "pegboard_request_confirmation"

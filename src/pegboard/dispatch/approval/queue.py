@@ -93,11 +93,10 @@ class _Approver:
             wanted = "an approver must have approve(request, context), or be such a function"
             raise TypeError(f"{wanted}, not {given!r:.80}")
         blocks = CallableKind.of(function) is CallableKind.PLAIN
-        if not (blocks or getattr(given, "one_at_a_time", False)):
-            return cls(function, blocks, None)
-        if isinstance(given, MethodType):  # a new object, with another id, on each access
-            return cls(function, blocks, f"{id(given.__self__)} {id(given.__func__)}")
-        return cls(function, blocks, str(id(given)))
+        takes_one = blocks or getattr(given, "one_at_a_time", False)
+        # A method is a new object, with another id, on each access.
+        parts = (given.__self__, given.__func__) if isinstance(given, MethodType) else (given,)
+        return cls(function, blocks, " ".join(str(id(each)) for each in parts) if takes_one else None)
 
 
 @define(eq=False)
@@ -265,16 +264,14 @@ class ApprovalQueue:
 
     async def _ask_one(self, entry: _Entry, approver: _Approver) -> None:
         """Asks under the approver's lock, held until the answer is applied: it may settle the next request."""
-        key = approver.key
-        lock = None if key is None else _ApproverLock(await self._approver_locks.acquire(LockRequest(key=key)))
+        lock = _ApproverLock(await self._approver_locks.acquire(LockRequest(key=approver.key)))
         try:
             answer = None if entry.outcome is not None else await _call_approver(entry, approver, lock)
             # It may come too late: an approver can ignore its cancellation.
             if answer is not None and self._settle(entry, answer):
                 await self._apply(entry, answer)
         finally:
-            if lock is not None:
-                lock.release()
+            lock.release()
 
     def _settle(self, entry: _Entry, outcome: Answer | CallError) -> bool:
         """Sets the outcome; false if there is one already."""
@@ -320,13 +317,13 @@ async def _add_grant(entry: _Entry, answer: Always) -> None:
         log_failure("storing a grant", error)
 
 
-async def _call_approver(entry: _Entry, approver: _Approver, lock: _ApproverLock | None) -> Answer | None:
+async def _call_approver(entry: _Entry, approver: _Approver, lock: _ApproverLock) -> Answer | None:
     """The approver's answer; sets the preview of the request first."""
     request, context = entry.request, entry.context
     if request.tool is not None and request.tool.preview is not None and request.preview is None:
         preview = await preview_of(request.tool, request.arguments_text, context.request)
         request = entry.request = request.evolve(preview=preview)
-    if lock is not None and approver.blocks:
+    if approver.blocks:
         answer = await run_in_thread(lock.call, approver.function, request, context)
     else:
         answer = approver.function(request, context)

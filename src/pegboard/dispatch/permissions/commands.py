@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.rule import HOLE, Match, Part, Rule, UnreadableError, Wildcard, wildcard
+from pegboard.dispatch.permissions.rule import HOLE, Match, Part, Rule, UnreadableError, Wildcard, refuse_if, wildcard
 from pegboard.dispatch.permissions.shell import ASSIGNMENT, Command, Line, read_line
 
 _KINDS: Final = """
@@ -374,8 +374,7 @@ def command_parts(text: str) -> tuple[Part, ...]:
         UnreadableError: It holds no command, or can't be read for sure.
     """
     line = read_line(text)
-    if not line.commands:
-        raise UnreadableError("no command")
+    refuse_if(not line.commands, "no command")
     parts = sorted((part_of(command, line) for command in line.commands), key=lambda part: part.inside)
     hidden = parts[0].inside  # only arithmetic is seen
     whole = WholeLine(shown=text.strip(), inside=not hidden, obstacle=line.obstacle if hidden else "")
@@ -516,8 +515,7 @@ def _inner_parts(commands: Sequence[Command]) -> Iterator[Part]:
         command, level = waiting.pop()
         for found in wrapped_commands(command):
             left -= len(found) if isinstance(found, str) else sum(map(len, found.words)) + len(found.words)
-            if left < 0:
-                raise UnreadableError("commands in commands in commands")
+            refuse_if(left < 0, "commands in commands in commands")
             try:
                 line = Line([found]) if isinstance(found, Command) else read_line(found)
             except UnreadableError:

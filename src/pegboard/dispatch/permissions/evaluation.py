@@ -124,8 +124,8 @@ def _texts_in(text: str) -> tuple[str, ...]:
     return tuple(found[1:])
 
 
-_STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}
-"""Order of actions; without a rule, the call may still need approval."""
+_STRICTNESS: Final = ("allow", None, "ask", "deny")
+"""Actions by strictness; without a rule, the call may still need approval."""
 
 
 @frozen
@@ -316,21 +316,22 @@ class Evaluation:
 
     def decide_ordinary(self) -> Decision:
         """The strictest decision of the other rules: for each part, of all that may be the last one to apply."""
-        strictest: Decision | None = None
+        decisions = list[Decision]()
         ordinary = [rule for rule in reversed(self.rules) if not rule.forbid]
         for resource, part in self.declared if ordinary or self.grants else ():
-            decision: Decision | None = None
+            found = list[Decision]()
             for rule in ordinary:
                 match = self._coverage(rule, resource, part)
                 if match is not Match.NO:
-                    decision = _stricter(_decision_of(rule, part, match), decision)
+                    found.append(_decision_of(rule, part, match))
                 if match is Match.SURELY:
                     break
-            if (decision is None or decision.action == "ask") and self._is_granted(resource, part):
+            decision = _strictest(found)
+            if decision.action in (None, "ask") and self._is_granted(resource, part):
                 decision = Decision("allow", reason="it was allowed for longer")
-            if not part.inside or (decision and decision.action != "allow"):
-                strictest = _stricter(decision or Decision(None, line=_refusal(resource, part)), strictest)
-        return strictest or Decision(None)
+            if not part.inside or decision.action in ("ask", "deny"):
+                decisions.append(decision if decision.action else Decision(None, line=_refusal(resource, part)))
+        return _strictest(decisions)
 
     def _coverage(self, rule: Rule, resource: Resource, part: Part) -> Match:
         """As `match`, but an allow rule `*` applies to each part of a command line.
@@ -400,6 +401,6 @@ def _refusal(resource: Resource, part: Part) -> str:
     return f"no rule allows {part.shown!r:.100}" if resource.kind == "command" and part.shown else ""
 
 
-def _stricter(one: Decision, other: Decision | None) -> Decision:
-    """The stricter decision; `other` if they are equally strict."""
-    return one if other is None or _STRICTNESS[one.action] > _STRICTNESS[other.action] else other
+def _strictest(decisions: Sequence[Decision]) -> Decision:
+    """The first of the strictest decisions."""
+    return max(decisions, key=lambda each: _STRICTNESS.index(each.action), default=Decision(None))

@@ -25,6 +25,7 @@ from pegboard.dispatch.permissions.rule import (
     UnreadableError,
     Wildcard,
     exactly,
+    refuse_if,
     wildcard,
 )
 from pegboard.text import confusable_key, printable, visible
@@ -88,8 +89,7 @@ def resolve(path: str, known: str = "") -> str:
                 done = place
                 continue
             links += 1
-            if links > MOST_LINKS:
-                raise UnreadableError("too many links")
+            refuse_if(links > MOST_LINKS, "too many links")
             done = "" if target.startswith("/") else done
             waiting.extend(target.split("/")[::-1])
     return done or "/"
@@ -292,8 +292,7 @@ def host_of(text: str) -> Host:
     name = text.lower().removesuffix(".")
     name = name if name.isascii() else _ascii_name(name)
     labels = name.split(".")
-    if len(name) > _MOST_HOST or not all(map(_LABEL.fullmatch, labels)):
-        raise UnreadableError("no host")
+    refuse_if(len(name) > _MOST_HOST or not all(map(_LABEL.fullmatch, labels)), "no host")
     if _NUMBER.fullmatch(labels[-1]):
         return _address(name)
     return Host(name, also=_LOOPBACK if labels[-1] in _LOOPBACK_NAMES else ())
@@ -315,8 +314,7 @@ def _address(text: str) -> Host:
         raise UnreadableError("no address") from None
     also: tuple[Host, ...] = ()
     if isinstance(address, IPv6Address):
-        if address.scope_id is not None:
-            raise UnreadableError("no address")
+        refuse_if(address.scope_id is not None, "no address")
         if address.ipv4_mapped is not None:
             return _address(str(address.ipv4_mapped))
         bits, inner = int(address), [address.sixtofour, *(address.teredo or ())]
@@ -436,20 +434,17 @@ def url_of(text: str) -> Url:
         UnreadableError: It has spaces, control characters, `\` or a user name, no host or one that programs may read
             differently, or an invalid port.
     """
-    if len(text) > MOST_URL or "\\" in text or not text.isprintable() or " " in text:
-        raise UnreadableError("no URL")
+    refuse_if(len(text) > MOST_URL or "\\" in text or not text.isprintable() or " " in text, "no URL")
     found = _URL.fullmatch(text)
     if found is None:
         raise UnreadableError("no URL")
     scheme, host, port, path = found.groups()
     read = host_of(host)
     is_host = read.is_address or "." in read.name or read.name == "localhost"
-    if scheme is None and port is not None and not (port and is_host):
-        raise UnreadableError("this may be a scheme")  # as in tel:110
+    refuse_if(scheme is None and port is not None and not (port and is_host), "this may be a scheme, as in tel:110")
     scheme = scheme and scheme.lower()
     number = int(port[:6]) if port else _PORTS.get(scheme or "")
-    if number is not None and number > 65535:
-        raise UnreadableError("no port")
+    refuse_if(number is not None and number > 65535, "no port")
     path = path or "/"
     return Url(scheme, read, number, path if path.startswith("/") else f"/{path}")
 

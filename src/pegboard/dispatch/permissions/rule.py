@@ -289,6 +289,12 @@ class UnreadableError(ValueError):
     """A value that programs may read in several ways, or that can't be read as its kind."""
 
 
+def refuse_if(applies: object, why: str) -> None:
+    """Raises `UnreadableError` with the reason if it applies."""
+    if applies:
+        raise UnreadableError(why)
+
+
 @frozen
 class PlainText(Part):
     """Text that is matched as written."""

@@ -32,23 +32,17 @@ def read_permissions(path: str | os.PathLike[str]) -> Permissions:
     Raises:
         ConfigError: It can't be read, is invalid, or another user can write or replace it; names the file and the key.
     """
-    from pegboard.files import (  # only where one is read
-        OTHERS_WRITE,
-        os_error_text,
-        others_can_write,
-        parse_toml,
-        read_bounded,
-    )
+    from pegboard import files  # only where one is read
 
     name = os.fspath(path)
     try:
-        if others_can_write(name):  # before it is opened
-            raise ValueError(OTHERS_WRITE)  # noqa: TRY301  as below
-        content = read_bounded(name, MOST_FILE)
-        read = strict_json if name.lower().endswith(".json") else parse_toml
+        if files.others_can_write(name):  # before it is opened
+            raise ValueError(files.OTHERS_WRITE)  # noqa: TRY301  as below
+        content = files.read_bounded(name, MOST_FILE)
+        read = strict_json if name.lower().endswith(".json") else files.parse_toml
         return Permissions.from_json(read(content))
     except OSError as error:
-        raise ConfigError(f"can't be read: {os_error_text(error)}", file=name) from None
+        raise ConfigError(f"can't be read: {files.os_error_text(error)}", file=name) from None
     except ValueError as error:
         raise ConfigError(str(error), file=name) from None
 

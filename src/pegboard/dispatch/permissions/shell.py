@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.dispatch.permissions.rule import HOLE, UnreadableError
+from pegboard.dispatch.permissions.rule import HOLE, UnreadableError, refuse_if
 
 MOST_COMMANDS: Final = 200
 
@@ -58,8 +58,7 @@ class Line:
     def add(self, command: Command) -> None:
         """Appends a command."""
         self.commands.append(command)
-        if len(self.commands) > MOST_COMMANDS:
-            raise UnreadableError("too many commands")
+        refuse_if(len(self.commands) > MOST_COMMANDS, "too many commands")
 
 
 MOST_LEVELS: Final = 16  # nesting of substitutions and groups
@@ -121,8 +120,8 @@ def read_line(text: str) -> Line:
     Raises:
         UnreadableError: It can't be read for sure.
     """
-    if len(text) > MOST_LINE or HOLE in text or any("\ud800" <= each <= "\udfff" for each in text):
-        raise UnreadableError("too long, or with characters that no line contains")
+    is_odd = HOLE in text or any("\ud800" <= each <= "\udfff" for each in text)
+    refuse_if(is_odd or len(text) > MOST_LINE, "too long, or with characters that no line contains")
     line = Line()
     _Reader(text, line).read("")
     return line
@@ -154,30 +153,25 @@ class _Reader:
         while self.place < len(self.text) and not (closing and self.at(closing) and not self.cases):
             self.step()
             self.take(_BLANK)
-        if closing and self.place == len(self.text):
-            raise UnreadableError("a bracket isn't closed")
+        refuse_if(closing and self.place == len(self.text), "a bracket isn't closed")
         self.flush()
-        if self.waiting:
-            raise UnreadableError("a here-document isn't there")
+        refuse_if(self.waiting, "a here-document isn't there")
         return self.place + len(closing)
 
     def within(self, text: str, place: int, closing: str, *, inside: bool) -> int:
         """Reads a part in brackets, or in backticks as a text of its own; returns the position after it."""
-        if self.waiting and closing:
-            raise UnreadableError("a here-document before a bracket")
+        refuse_if(self.waiting and closing, "a here-document before a bracket")
         return _Reader(text, self.line, self.level, inside, place).read(closing)
 
     def step(self) -> None:
         """Reads one operator, group, redirection, comment or word."""
         if self.at("#"):
-            if "[[" in self.current.words:
-                raise UnreadableError("a comment in a test")
+            refuse_if("[[" in self.current.words, "a comment in a test")
             self.take(_COMMENT)
         elif self.at("("):
             self.read_group()
         elif self.at(")"):
-            if not self.cases:
-                raise UnreadableError("a bracket isn't opened")
+            refuse_if(not self.cases, "a bracket isn't opened")
             self.place += 1
             self.flush()
         elif not (self.at("<(") or self.at(">(")) and (redirection := self.take(_REDIRECTION)):
@@ -210,11 +204,9 @@ class _Reader:
         self.is_closed = self.is_closed or sign.startswith("&")
         self.take(_BLANK)
         text, is_bare = self.word()
-        if text == "" and is_bare:
-            raise UnreadableError("a redirection to nothing")
+        refuse_if(text == "" and is_bare, "a redirection to nothing")
         if sign in ("<<", "<<-"):
-            if HOLE in text or "\n" in text:
-                raise UnreadableError("a here-document whose end isn't known")
+            refuse_if(HOLE in text or "\n" in text, "a here-document whose end isn't known")
             self.waiting.append((text, not is_bare, sign == "<<-", self.current))
         elif sign == "<<<":
             self.current.scripts.append(text)
@@ -222,8 +214,7 @@ class _Reader:
             self.line.add(Command([_SIGNS.get(sign, sign), text], inside=self.inside, is_program=False))
 
     def read_word(self) -> None:
-        if self.is_closed:
-            raise UnreadableError("a word after '&>', where some shells start another command")
+        refuse_if(self.is_closed, "a word after '&>', where some shells start another command")
         start, words = self.place, self.current.words
         text, is_bare = self.word()
         at_front = not self.current.assignments and words[:1] in ([], ["time"]) and _TIMED.issuperset(words)
@@ -298,8 +289,7 @@ class _Reader:
 
     def deepen(self) -> None:
         self.level += 1
-        if self.level > MOST_LEVELS:
-            raise UnreadableError("too deep")
+        refuse_if(self.level > MOST_LEVELS, "too deep")
 
     def word(self) -> tuple[str, bool]:
         """Reads the word that starts here, without quotes, with holes; empty if there is none.
@@ -319,8 +309,7 @@ class _Reader:
             else:
                 parts.append(self.character(at_start=self.place == start))
         text, source = "".join(parts), self.text[start : self.place]
-        if self.waiting and "\n" in source:
-            raise UnreadableError("a here-document after a word of several lines")
+        refuse_if(self.waiting and "\n" in source, "a here-document after a word of several lines")
         if _REST in text:
             text = text[: text.index(_REST)] + HOLE
         return text, not any(mark in source for mark in "\\'\"")
@@ -331,8 +320,7 @@ class _Reader:
         self.place += 1
         if character in "*?":
             return HOLE
-        if not character.isprintable():
-            raise UnreadableError("a character that can't be seen")
+        refuse_if(not character.isprintable(), "a character that can't be seen")
         if character not in "[{" or (character == "{" and self.at("}")):
             return character
         if at_start and character == "[" and self.at("["):
@@ -350,8 +338,7 @@ class _Reader:
     def escape(self) -> str:
         r"""Reads `\` and the character after it."""
         escaped = self.must(_ESCAPE, "nothing is escaped")[1]
-        if not escaped.isprintable() and escaped != "\n":
-            raise UnreadableError("an escaped character that can't be seen")
+        refuse_if(not escaped.isprintable() and escaped != "\n", "an escaped character that can't be seen")
         return "" if escaped == "\n" else escaped
 
     def single(self) -> str:
@@ -373,16 +360,14 @@ class _Reader:
                 self.place += 1 + len(escaped)
                 is_marked = escaped != "" and escaped in f"$`\\\n{end}"
                 parts.append(escaped.strip("\n") if is_marked else f"\\{escaped}")
-        if end and self.place == len(self.text):
-            raise UnreadableError("a quote isn't closed")
+        refuse_if(end and self.place == len(self.text), "a quote isn't closed")
         self.place += len(end)
         return "".join(parts)
 
     def backticks(self, *, quoted: bool = False) -> str:
         r"""Reads a substitution in backticks; shells differ on a `\"` in one in double quotes."""
         inner = self.must(_BACKTICKS, "a backtick isn't closed")[1]
-        if quoted and '\\"' in inner:
-            raise UnreadableError("an escaped quote in backticks in quotes")
+        refuse_if(quoted and '\\"' in inner, "an escaped quote in backticks in quotes")
         self.line.obstacle = "the line has a substitution"
         self.within(re.sub(r"\\([$`\\])", r"\1", inner), 0, "", inside=True)
         return HOLE
@@ -399,8 +384,7 @@ class _Reader:
             return self.substitution()
         if self.at("${"):
             return self._read_braces(quoted=quoted)
-        if self.at("$[") or (not quoted and self.at("$'")):
-            raise UnreadableError("what shells read differently")
+        refuse_if(self.at("$[") or (not quoted and self.at("$'")), "what shells read differently")
         self.place += 1
         return HOLE if self.at('"') and not quoted else "$"
 
@@ -410,10 +394,8 @@ class _Reader:
         self.deepen()
         self.line.obstacle = "the line has a substitution in braces"
         while not self.at("}"):
-            if self.place == len(self.text) or self.at("'") or (quoted and self.at('"')):
-                raise UnreadableError("quotes in braces")
-            if self.at("<(") or self.at(">(") or self.at("@P}"):
-                raise UnreadableError("a substitution in braces")
+            refuse_if(self.place == len(self.text) or self.at("'") or (quoted and self.at('"')), "quotes in braces")
+            refuse_if(self.at("<(") or self.at(">(") or self.at("@P}"), "a substitution in braces")
             if self.text[self.place] in _SPECIAL:
                 _SPECIAL[self.text[self.place]](self)
             else:
