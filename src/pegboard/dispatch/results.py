@@ -19,7 +19,7 @@ from collections.abc import (
     Set as AbstractSet,
 )
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -68,7 +68,7 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 _MEDIA: Final = ("image/", "audio/", "video/", "application/pdf")
 _SCALARS: Final = frozenset({int, bool, str, type(None)})
 _NUMBERS: Final = frozenset({int, float, bool, complex, type(None)})
-_COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, deque})
+_COLLECTIONS: Final = frozenset({dict, list, tuple, set, frozenset, deque})
 _type: Callable[[Any], type[Any]] = type
 _Reader: TypeAlias = Callable[[Any], tuple[Any, ...]]
 
@@ -111,23 +111,22 @@ def quick_result(tool: Tool, value: Any, limits: Limits) -> ToolResult | None:
     try:
         validator, own_limits, kind = tool.output_validator, tool.policy.result_limits, _type(value)
         if kind is str and validator is None:
-            text, data = value, None
-            if text.startswith("data:"):
-                return None
-        elif value is None and validator is None:
-            return None
+            text, data, is_usual = value, None, not value.startswith("data:")
         else:
             data, left = (value, 0) if kind in _SCALARS or kind is float else _copy(value, MOST_AT_ONCE)
             wraps = isinstance(tool.handler, Handler) and tool.handler.wraps_result
             if wraps or (validator is not None and type(data) is not dict):
                 data = {"result": data}
             text = "".join(_written(data))
-            if left < 0 or (len(text) >= _SHORTEST and _OF_MEDIA.search(text)):
-                return None
-            if not (validator is None or validator.accepts(data)):
-                return None
-        is_short = len(text) <= (limits.results if own_limits is None else own_limits).small
-        return ToolResult.of_text(text, data) if is_short and text.isascii() else None
+            is_usual = left >= 0 and not (len(text) >= _SHORTEST and _OF_MEDIA.search(text))
+            if is_usual:
+                is_usual = value is not None if validator is None else validator.accepts(data)
+        if not is_usual or len(text) > (limits.results if own_limits is None else own_limits).small:
+            return None
+        if text.isascii():
+            return ToolResult.of_text(text, data)
+        content = TextContent(text)
+        return ToolResult.of_text(content, data) if content.text is text else None  # else it held lone surrogates
     except Exception:  # noqa: BLE001  `shape` words it
         return None
 
@@ -201,8 +200,8 @@ def _large_result_of(tool: Tool, value: Any, *to_shorten: Any) -> ToolResult:
     from pegboard.dispatch.truncate import truncated  # loaded with the first long result, as below
 
     value = read_out(tool, value)
-    number = number_of_values(value.structured_content if issubclass(type(value), ToolResult) else value)
-    if number > MOST_VALUES:
+    data = value.structured_content if issubclass(type(value), ToolResult) else value
+    if values_left(data, MOST_VALUES, 0, only_known=False) < 0:
         text = f"{tool.name} ran, but its result contains more than {MOST_VALUES:,} values. Request less at once."
         raise CallError("limit", text)
     return truncated(result_of(tool, value), *to_shorten)
@@ -351,37 +350,43 @@ def _invalid(tool: Tool, reason: str, error: Exception | None = None) -> CallErr
     return CallError("invalid_output", text, detail=None if error is None else detail_of(error))
 
 
-def values_left(value: Any, left: int = MOST_AT_ONCE, depth: int = 0) -> int:  # noqa: C901  in one frame, as each call runs it
-    """The rest of a budget after counting a value; negative if converting the value may take long.
+def values_left(value: Any, left: int = MOST_AT_ONCE, characters: int = 64, *, only_known: bool = True) -> int:
+    """The rest of a budget of values after counting those in a value, negative if there are more; never raises.
 
-    That includes a value whose conversion may run code of an unknown class.
+    So many characters count as one more value; 0: none do. With `only_known`, it is negative also if reading the value
+    may take long, as that runs code of an unknown class. Otherwise what can't be read counts nothing: writing it fails.
     """
+    try:
+        return _rest(value, left, (), characters, only_known)
+    except Exception:  # noqa: BLE001  such as of a property
+        return -1 if only_known else left
+
+
+def _rest(value: Any, left: int, above: tuple[int, ...], characters: int, only_known: bool) -> int:
+    if isinstance(value, str | bytes | bytearray):
+        return left - len(value) // characters if characters else left
     kind = _type(value)
-    if kind is dict:
-        members: Any = [*value, *value.values()] if len(value) <= left else None
-    elif kind in _COLLECTIONS:
-        members = value
-    elif kind in _NUMBERS:
+    if kind in _NUMBERS:
         return left
-    elif kind is str or kind is bytes or kind is bytearray:
-        return left - (len(value) >> 6)
-    else:
-        read = _reader_of(kind)
-        try:
-            members = None if read is None else read(value)
-        except Exception:  # noqa: BLE001  (such as of a property; writing the value will report it)
-            return -1
-    if members is None or len(members) > left or depth > MAX_DEPTH:
+    if len(above) > MAX_DEPTH or id(value) in above:  # too deep or cyclic, which writing it will refuse
+        return -1 if only_known else left
+    read = _reader_of(kind)
+    if read is not None:
+        members: Any = read(value)
+    elif only_known and kind not in _COLLECTIONS:
         return -1
-    left -= len(members)
+    elif isinstance(value, Mapping):
+        mapping = cast("Mapping[Any, Any]", value)
+        members = chain(mapping, mapping.values()) if only_known else mapping.values()
+    else:
+        members = cast("Any", value) if isinstance(value, AbstractSet | Sequence | deque) else ()
+    above = *above, id(cast("object", value))
     for member in members:
-        kind = _type(member)
-        if kind is str:
-            left -= len(member) >> 6
-        elif kind not in _NUMBERS:
-            left = values_left(member, left, depth + 1)
+        left -= 1
+        if _type(member) not in _NUMBERS:
+            left = _rest(member, left, above, characters, only_known)
         if left < 0:
-            return left
+            break
     return left
 
 
@@ -395,39 +400,6 @@ def _reader_of(kind: type[Any]) -> _Reader | None:
     if written is not None or issubclass(kind, enum.Enum | int | float) or nearest_notation(kind) is not None:
         return lambda _: ()
     return None
-
-
-def number_of_values(value: Any, characters: int = 0) -> int:
-    """Number of values in a value; counting stops beyond `MOST_VALUES`. So many characters count as one; 0 counts none.
-
-    Never raises: a value that can't be read counts as 0, as writing it will fail.
-    """
-    try:
-        return _number(value, (), characters)
-    except Exception:  # noqa: BLE001  a value of the tool's own
-        return 0
-
-
-def _number(value: Any, above: tuple[int, ...], characters: int) -> int:
-    if isinstance(value, str | bytes | bytearray):
-        return len(value) // characters if characters else 0
-    if isinstance(value, enum.Enum) or _type(value) in _NUMBERS:
-        return 0
-    if len(above) > MAX_DEPTH or (place := id(value)) in above:
-        return 0  # too deep or cyclic, which writing it will refuse
-    if isinstance(value, Mapping):
-        members: Any = cast("Mapping[Any, Any]", value).values()
-    elif isinstance(value, AbstractSet | Sequence | deque):
-        members = cast("Sequence[Any]", value)
-    else:
-        read = _reader_of(_type(value))
-        members = () if read is None else read(value)
-    number = 0
-    for member in members:
-        number += 1 if _type(member) in _NUMBERS else 1 + _number(member, (*above, place), characters)
-        if number > MOST_VALUES:
-            break
-    return number
 
 
 _CHARACTERS: Final = 64  # characters or bytes of a generator's items that count as one more value
@@ -471,7 +443,7 @@ async def drain_async(source: AsyncIterable[Any], context: ToolContext) -> list[
 
 def _take(item: Any, items: list[Any], left: int, context: ToolContext) -> int:
     """Counts, stores and emits an item; returns how many values may still follow."""
-    left -= 1 + number_of_values(item, _CHARACTERS)
+    left = values_left(item, left - 1, _CHARACTERS, only_known=False)
     if left < 0:
         most = f"{MOST_VALUES:,} values ({_CHARACTERS} characters count as one)"
         raise CallError("limit", f"The tool was stopped: it returned more than {most}. Request less.")
