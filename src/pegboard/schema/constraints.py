@@ -39,8 +39,8 @@ from pegboard.schema.adapters import (
     scalar_type,
     text_key,
 )
-from pegboard.schema.converter import is_msgspec, is_pydantic
-from pegboard.schema.fields import fills_or_names, is_field, resolved_hints
+from pegboard.schema.converter import is_pydantic, model_parts
+from pegboard.schema.fields import fills_or_names, is_field
 from pegboard.schema.references import matcher
 from pegboard.typing import JsonSchema, frozen
 
@@ -358,27 +358,14 @@ def is_read_by_pydantic(marker: object) -> bool:
     return type(marker).__module__.partition(".")[0] in ("annotated_types", "pydantic") or needs_pydantic(marker)
 
 
-def find_ignored_constraints(cls: Any, seen: set[Any] | None = None) -> Iterator[object]:
+def find_ignored_constraints(cls: Any) -> Iterator[object]:
     """What looks like a constraint in the fields of a model, and in models there, and its own library doesn't apply."""
-    seen = set() if seen is None else seen
-    waiting: list[Any] = []
-    if cls not in seen and is_pydantic(cls):
-        fields = getattr(cls, "__pydantic_fields__", {}).values()
-        waiting = [
-            Annotated[(each.annotation, *each.metadata)] if each.metadata else each.annotation for each in fields
-        ]
-    elif cls not in seen and is_msgspec(cls):
-        waiting = list(resolved_hints(cls).values())
-    seen.add(cls)
-    for annotation in waiting:  # grows by the parts of types
-        for each in getattr(annotation, "__metadata__", ()):
-            is_read = is_read_by_pydantic(each) if is_pydantic(cls) else type(each).__module__.startswith("msgspec")
+    for model, part in model_parts(cls):
+        for each in getattr(part, "__metadata__", ()) if model else ():
+            is_read = is_read_by_pydantic(each) if is_pydantic(model) else type(each).__module__.startswith("msgspec")
             parts = () if is_read else list(expand_metadata([each]))
             if any(map(needs_pydantic, parts)) or next(constraints_of(parts), None) or any(map(fills_or_names, parts)):
                 yield each
-        waiting += typing.get_args(annotation)
-        if is_pydantic(annotation) or is_msgspec(annotation):
-            yield from find_ignored_constraints(annotation, seen)
 
 
 def notes_of(metadata: Iterable[object]) -> JsonSchema:

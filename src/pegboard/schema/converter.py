@@ -110,7 +110,7 @@ def _without_markers(schema: JsonSchema, annotation: Any) -> JsonSchema:
     """A struct's schema without defaults that mark a missing value: members of an enum, in fields of another type."""
     from pegboard.schema.references import schemas
 
-    for cls in _structs_in(annotation, set()):
+    for cls in {cls for _, part in model_parts(annotation) if is_msgspec(cls := typing.get_origin(part) or part)}:
         keys = dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
         markers = {keys[name] for name, default in model_defaults(cls) if _is_marker(default)}
         for each in list(schemas(schema)) if markers else ():
@@ -121,17 +121,24 @@ def _without_markers(schema: JsonSchema, annotation: Any) -> JsonSchema:
     return schema
 
 
-def _structs_in(annotation: Any, seen: set[int]) -> Iterator[Any]:
-    """The structs of msgspec in a type, those in the fields of others, too."""
-    if id(annotation) in seen:
-        return
-    seen.add(id(annotation))
-    parts = list(typing.get_args(annotation))
-    if is_msgspec(cls := typing.get_origin(annotation) or annotation):
-        yield cls
-        parts += typing.get_type_hints(cls, include_extras=True).values()
-    for each in parts:
-        yield from _structs_in(each, seen)
+def model_parts(annotation: Any, model: Any = None, seen: set[Any] | None = None) -> Iterator[tuple[Any, Any]]:
+    """A type and its parts, and those of the fields of models in it, each with the model of the field, or `None`."""
+    seen = set() if seen is None else seen
+    yield model, annotation
+    for each in typing.get_args(annotation):
+        yield from model_parts(each, model, seen)
+    cls: Any = typing.get_origin(annotation) or annotation
+    fields: list[Any] = []
+    if is_pydantic(cls) and cls not in seen:
+        given = getattr(cls, "__pydantic_fields__", {}).values()
+        fields = [Annotated[(each.annotation, *each.metadata)] if each.metadata else each.annotation for each in given]
+    elif is_msgspec(cls) and cls not in seen:
+        from pegboard.schema.fields import resolved_hints
+
+        fields = list(resolved_hints(cls).values())
+    seen |= {cls} if fields else set()
+    for each in fields:
+        yield from model_parts(each, cls, seen)
 
 
 def _is_marker(default: object) -> bool:
@@ -500,9 +507,9 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
     """The reader for values of a type: JSON data -> value; its errors have the path."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if read := _readers.get(kind):
-        return _registered_reader(read)
+        return partial(_read_registered, read)
     if origin is Annotated:
-        return _restricted_reader(_reader(kind.__origin__), kind.__metadata__)
+        return partial(_read_restricted, _reader(kind.__origin__), kind.__metadata__)
     if type(None) in arguments:  # null was left out before
         return _reader(typing.Union[tuple(each for each in arguments if each is not type(None))])  # noqa: UP007  (values)
     if origin in (tuple, Sequence):
@@ -513,27 +520,21 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
     return partial(_read_fields, cls=kind) if attrs.has(kind) else read
 
 
-def _registered_reader(read: Callable[[Mapping[str, Any]], Any]) -> Callable[[Any], Any]:
-    def read_registered(data: Any) -> Any:
-        try:
-            return read(_object(data))
-        except UnreadError:
-            raise
-        except ValueError as error:
-            raise UnreadError(f".{error}") from None
-
-    return read_registered
+def _read_registered(read: Callable[[Mapping[str, Any]], Any], data: Any) -> Any:
+    try:
+        return read(_object(data))
+    except UnreadError:
+        raise
+    except ValueError as error:
+        raise UnreadError(f".{error}") from None
 
 
-def _restricted_reader(read: Callable[[Any], Any], notes: Sequence[Any]) -> Callable[[Any], Any]:
-    def read_restricted(data: Any) -> Any:
-        value = read(data)
-        for rule in notes:
-            if isinstance(rule, Allowed) and not rule.fits(value):
-                raise UnreadError(f": must be {rule.wanted}, got {short_json(value)}")
-        return value
-
-    return read_restricted
+def _read_restricted(read: Callable[[Any], Any], notes: Sequence[Any], data: Any) -> Any:
+    value = read(data)
+    for rule in notes:
+        if isinstance(rule, Allowed) and not rule.fits(value):
+            raise UnreadError(f": must be {rule.wanted}, got {short_json(value)}")
+    return value
 
 
 def _read_items(read: Callable[[Any], Any], data: Any) -> tuple[Any, ...]:

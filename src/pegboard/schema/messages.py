@@ -384,17 +384,7 @@ def _tags(search: SchemaSearch, part: JsonSchema) -> JsonObject:
 
 
 # Coercion -------------------------------------------------------------------------------------------------------------
-# Only values that don't fit are changed, and only in the parts that don't:
-#
-# - a string that is the JSON text of a value of the wanted type becomes that value: `"42"`, `"true"`, `"null"`,
-#   `"[1, 2]"`, `'{"a": 1}'` (but not `"True"`, `"yes"`, `"1,000"`: JSON has none of them);
-# - an integer becomes the string of its digits (a fraction doesn't: `1.10` was written, `1.1` would arrive);
-# - a single value becomes an array of it, if the array accepts it and nothing better fits;
-# - null for an optional property that doesn't accept null is left out;
-# - a string becomes the only word of an `enum` that differs from it only in case.
-#
-# Never: a boolean from or to a number, a fraction to an integer, a string split into words, an unknown key dropped. Of
-# several alternatives (`anyOf`), the one with the fewest changes is used; with a tie, none.
+# docs/reference/calls.md says what is converted, and what never is.
 
 
 class _Fit(NamedTuple):
