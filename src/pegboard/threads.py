@@ -119,18 +119,16 @@ class WorkerPool:
         owner = getattr(function, "__qualname__", type(function).__qualname__)
         return await self.run_for(owner, partial(function, *arguments, **keywords))
 
-    async def run_for(
-        self, owner: str, function: Callable[[], Any], not_begun: Callable[[], None] | None = None
-    ) -> Any:
+    async def run_for(self, owner: str, work: Callable[[], Any], not_begun: Callable[[], None] | None = None) -> Any:
         """`run` on behalf of an owner, such as a tool or a plugin, whose share of the threads is limited.
 
         Args:
             owner: The owner's name.
-            function: Takes no arguments.
+            work: A function without arguments.
             not_begun: Called if the wait ends before a thread has started the job; it then never runs.
         """
         future, known = asyncio.get_running_loop().create_future(), self._owners.setdefault(owner, _Owner(owner))
-        job = _Job(self, known, function, contextvars.copy_context(), future, self._workers)
+        job = _Job(self, known, work, contextvars.copy_context(), future, self._workers)
         try:
             with self._lock:
                 self._check_hanging(job)
@@ -404,15 +402,13 @@ class OwnThread:
         """`run_in_thread`, in this thread."""
         return await _without_interrupt(self.run_for(self.name, partial(function, *arguments)))
 
-    async def run_for(
-        self, owner: str, function: Callable[[], Any], not_begun: Callable[[], None] | None = None
-    ) -> Any:
+    async def run_for(self, owner: str, work: Callable[[], Any], not_begun: Callable[[], None] | None = None) -> Any:
         """As `WorkerPool.run_for`; `owner` is only for errors.
 
         Raises:
             ToolError: A job of this thread waits for this call, which would have to wait for that.
             RuntimeError: The system can't start a thread.
-            BaseException: The function's exception.
+            BaseException: The exception of the work.
         """
         if any(jobs is self._jobs and not job.done() for jobs, job in _outer.get()):
             text = f"{owner} was not run: it would wait for its caller, as both run in the thread of {self.name}."
@@ -425,7 +421,7 @@ class OwnThread:
                 threading.Thread(target=_serve, args=(jobs,), name="pegboard-own", daemon=True).start()
                 self._jobs = jobs
             context.run(_outer.set, (*_outer.get(), (self._jobs, future)))
-            self._jobs.put((claim, future, partial(context.run, function)))
+            self._jobs.put((claim, future, partial(context.run, work)))
         try:
             return await future
         except (asyncio.CancelledError, Exception):

@@ -244,11 +244,8 @@ def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = F
 
 def binder_of_one(signature: Signature, argument: str | None = None) -> Binder:
     """The binder of a function with one parameter, which gets this argument, or (`None`) all of them as a mapping."""
-    binder = _binder(signature, {}, None)
-    (one,) = signature.visible
-    return lambda context, arguments: binder(
-        context, {one.name: arguments if argument is None else arguments[argument]}
-    )
+    bind, (one,) = _binder(signature, {}, None), signature.visible
+    return lambda context, arguments: bind(context, {one.name: arguments if argument is None else arguments[argument]})
 
 
 def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest: StructureHook | None) -> Binder:

@@ -78,9 +78,7 @@ def wait_in_thread(context: _Context, awaitable: Awaitable[T]) -> T:
     """`context.wait(awaitable)`: by the call's portal, or in a new event loop."""
     if running_loop() is not None:
         discard(awaitable)
-        raise RunningLoopError(
-            "context.wait(...) is for plain functions, which run in a thread; here, write 'await ...'"
-        )
+        raise RunningLoopError("context.wait(...) is for plain functions, which run in threads: write 'await ...'")
     try:
         context.check()
     except CallStoppedError:

@@ -62,8 +62,6 @@ _UNIONS: Final = (typing.Union, types.UnionType)
 
 def injected_kind(annotation: Any) -> Any:
     """The type of the service that a parameter's annotation injects, or `None`."""
-    if type(annotation) is type:
-        return None
     origin = get_origin(annotation)
     if origin is Annotated:
         kind, *markers = get_args(annotation)
@@ -218,6 +216,7 @@ def _not_open_error(entry: ServiceEntry) -> MissingServiceError:
 
 
 _Run: TypeAlias = Callable[..., Awaitable[Any]]
+_Opening: TypeAlias = "Future[_OpenService | None]"  # `None`: whoever opened it was cancelled
 
 
 async def run_in_place(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -239,7 +238,7 @@ class ServiceContainer:
 
     run: _Run = run_in_place  # calls plain factories, which may block
     for_call: bool = False  # whether it belongs to a call, after which it opens nothing
-    _futures: dict[ServiceEntry, Future[_OpenService | None]] = field(factory=dict[Any, Any], init=False)
+    _futures: dict[ServiceEntry, _Opening] = field(factory=dict[Any, Any], init=False)
     _is_closed: bool = field(default=False, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
@@ -295,7 +294,7 @@ class ServiceContainer:
         if cancelled is not None:
             raise cancelled
 
-    def _future_of(self, entry: ServiceEntry) -> tuple[Future[_OpenService | None], bool]:
+    def _future_of(self, entry: ServiceEntry) -> tuple[_Opening, bool]:
         """The future of a service, and whether the caller has to open it."""
         from concurrent.futures import Future  # which imports logging
 
@@ -312,9 +311,7 @@ class ServiceContainer:
             raise MissingServiceError(f"circular service factories: {chain}", kind=entry.kind)
         return future, False
 
-    async def _open_first(
-        self, entry: ServiceEntry, future: Future[_OpenService | None], context: _Context, *, now: bool
-    ) -> Any:
+    async def _open_first(self, entry: ServiceEntry, future: _Opening, context: _Context, *, now: bool) -> Any:
         """Opens a service for all its waiters: they get an error, too, or `None` if the caller was cancelled."""
         token, run = _opening.set((*_opening.get(), entry)), run_in_place if now else self.run
         try:
@@ -339,7 +336,7 @@ class ServiceContainer:
             _opening.reset(token)
         return opened.value
 
-    def _forget(self, entry: ServiceEntry, future: Future[_OpenService | None]) -> None:
+    def _forget(self, entry: ServiceEntry, future: _Opening) -> None:
         with self._lock:
             if self._futures.get(entry) is future:
                 del self._futures[entry]

@@ -38,9 +38,7 @@ def resolve_type(annotation: Any, function: Callable[..., Any], *, tool: str, pa
     except (SyntaxError, TypeError, AttributeError) as error:
         what, hint = f"can't be evaluated ({error})", "Write a type."
         if "unhashable" in str(error):
-            hint = (
-                "Python can't join Annotated[X, {...}] with `|`: name it first, X = TypeAliasType('X', Annotated[...])."
-            )
+            hint = "`|` doesn't take Annotated[X, {...}]: name it first, X = TypeAliasType('X', Annotated[...])."
     what = f"its type {annotation!r} {what}" if isinstance(annotation, str) else f"its type {annotation} {what}"
     raise DefinitionError(what, tool=tool, parameter=parameter, annotation=annotation, hint=hint)
 
@@ -397,9 +395,8 @@ def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, bool]:
     except DefinitionError as error:
         path = ".".join(part for part in ("return", error.parameter) if part)
         hint = "Annotate the type that it really returns, or pass output_schema=None."
-        raise DefinitionError(
-            error.message, tool=tool, parameter=path, annotation=error.annotation, hint=hint
-        ) from None
+        what, part = error.message, error.annotation
+        raise DefinitionError(what, tool=tool, parameter=path, annotation=part, hint=hint) from None
 
 
 def _part_with_structure(annotation: Any) -> Any:

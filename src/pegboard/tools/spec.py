@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 import attrs
 from attrs import field
+from attrs.converters import optional
 
 from pegboard.errors import InvalidNameError, at_least, one_of, tuple_of, with_name
 from pegboard.json import EMPTY_OBJECT, JsonText, digest_of, encodable_text, is_unicode, json_text, surrogate_fault
@@ -30,9 +31,7 @@ def source_name(source: str | None) -> str | None:
     if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
         raise TypeError(f"source: a distribution's name must be a string, got {source!r:.100}")
     if not _DISTRIBUTION.fullmatch(source):
-        raise ValueError(
-            f"source: {source!r:.100} isn't a distribution's name: 1 to 128 of A-Z, a-z, 0-9, '.', '_', '-'"
-        )
+        raise ValueError(f"source: {source!r:.100} isn't a distribution's name: 1-128 of A-Z, a-z, 0-9, '.', '_', '-'")
     return re.sub("[-_.]+", "-", source).lower()  # PEP 503
 
 
@@ -151,8 +150,8 @@ class Policy:
     result_limits: ResultLimits | None = None
     executor: str | None = field(default=None, validator=_check_executor)
     memory_limit: int | None = field(default=None, validator=at_least(LEAST_MEMORY, or_none=True))
-    queue: str | None = field(default=None, converter=attrs.converters.optional(check_queue))
-    sends: tuple[str, ...] | None = field(default=None, converter=attrs.converters.optional(_names_to_send))
+    queue: str | None = field(default=None, converter=optional(check_queue))
+    sends: tuple[str, ...] | None = field(default=None, converter=optional(_names_to_send))
 
     @property
     def runs(self) -> JsonObject:
@@ -298,6 +297,9 @@ class Grammar(JsonRecord):
     definition: str = field(validator=_check_definition)
 
 
+_Mode: TypeAlias = Literal["shared", "exclusive", "key", "path"]
+
+
 @frozen
 class Concurrency:
     """Concurrency of a tool: which of its calls may run at the same time.
@@ -311,9 +313,7 @@ class Concurrency:
         access: For these two modes: `"read"` calls share, a `"write"` call is exclusive.
     """
 
-    mode: Literal["shared", "exclusive", "key", "path"] = field(
-        default="shared", validator=one_of("shared", "exclusive", "key", "path")
-    )
+    mode: _Mode = field(default="shared", validator=one_of(*get_args(_Mode)))
     key: tuple[str, ...] = field(default=(), converter=lambda names: tuple(_unique_strings("key", names)))
     access: Literal["read", "write"] = field(default="write", validator=one_of("read", "write"))
 
@@ -402,13 +402,9 @@ class ToolSpec:
         default=NO_INPUT, alias="input_schema", converter=with_name("input_schema", schema_text)
     )
     output_schema_text: JsonText | None = field(
-        default=None,
-        alias="output_schema",
-        converter=attrs.converters.optional(with_name("output_schema", schema_text)),
+        default=None, alias="output_schema", converter=optional(with_name("output_schema", schema_text))
     )
-    title: str | None = field(
-        default=None, converter=attrs.converters.optional(lambda text: encodable_text(text, "title"))
-    )
+    title: str | None = field(default=None, converter=optional(lambda text: encodable_text(text, "title")))
     kind: _Kind = field(default="function", validator=one_of(*KINDS))
     annotations: ToolAnnotations = NO_HINTS
     tags: tuple[str, ...] = field(default=(), converter=_sort_tags)

@@ -21,6 +21,8 @@ MOST_BYTES: Final = 256 << 20  # default capacity of `_InMemoryArtifacts`, for a
 _FORBIDDEN: Final = frozenset('\\<>:"|?*')
 _OVERHEAD: Final = 200  # bytes per version besides its data
 _Scope: TypeAlias = tuple[str | None, str | None, bool]  # user, session; whether all sessions of the user share it
+_Id: TypeAlias = str | None
+_Facts: TypeAlias = Mapping[str, Any] | None
 _Context: TypeAlias = Any  # A `ToolContext`; its module imports this one
 
 
@@ -31,13 +33,11 @@ class Artifacts(Protocol):
     the user's conversation; users must be isolated from each other.
     """
 
-    async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
+    async def save(self, name: str, content: Content, *, user: _Id = None, session: _Id = None) -> int:
         """Stores a new version; returns its number, which is higher than all before."""
         ...
 
-    async def load(
-        self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
-    ) -> Content:
+    async def load(self, name: str, version: int | None = None, *, user: _Id = None, session: _Id = None) -> Content:
         """One version, the latest by default.
 
         Raises:
@@ -45,11 +45,11 @@ class Artifacts(Protocol):
         """
         ...
 
-    async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
+    async def list(self, *, user: _Id = None, session: _Id = None) -> tuple[str, ...]:
         """The names of all artifacts of the conversation and of the user, sorted."""
         ...
 
-    async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
+    async def delete(self, name: str, *, user: _Id = None, session: _Id = None) -> None:
         """Deletes all versions; does nothing if there are none."""
         ...
 
@@ -86,7 +86,7 @@ class _InMemoryArtifacts(Artifacts):
     _size: int = field(default=0, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
+    async def save(self, name: str, content: Content, *, user: _Id = None, session: _Id = None) -> int:
         """Stores a new version; the first is 1."""
         size = _bytes_of(content)
         if size > self.most_bytes:
@@ -100,9 +100,7 @@ class _InMemoryArtifacts(Artifacts):
             self._size += size
             return version
 
-    async def load(
-        self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
-    ) -> Content:
+    async def load(self, name: str, version: int | None = None, *, user: _Id = None, session: _Id = None) -> Content:
         with self._lock:
             stored = self._stored.get(_scope(name, user, session), {})
             content = stored.get((name, _latest(stored, name) if version is None else version))
@@ -111,12 +109,12 @@ class _InMemoryArtifacts(Artifacts):
             raise ArtifactError(f"There is no {what}.", name=name)
         return content
 
-    async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
+    async def list(self, *, user: _Id = None, session: _Id = None) -> tuple[str, ...]:
         with self._lock:
             scopes = [_scope(prefix, user, session) for prefix in ("", _USER)]
             return tuple(sorted({name for scope in scopes for name, _ in self._stored.get(scope, ())}))
 
-    async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
+    async def delete(self, name: str, *, user: _Id = None, session: _Id = None) -> None:
         scope = _scope(name, user, session)
         with self._lock:
             for key in [key for key in self._stored.get(scope, ()) if key[0] == name]:
@@ -239,7 +237,7 @@ class Memory(Protocol):
     """
 
     async def search(
-        self, query: str, *, user: str | None = None, session: str | None = None, limit: int = 10
+        self, query: str, *, user: _Id = None, session: _Id = None, limit: int = 10
     ) -> tuple[MemoryEntry, ...]:
         """The entries that match a query, the best first.
 
@@ -252,13 +250,7 @@ class Memory(Protocol):
         ...
 
     async def add(
-        self,
-        text: str,
-        *,
-        user: str | None = None,
-        session: str | None = None,
-        author: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        self, text: str, *, user: _Id = None, session: _Id = None, author: _Id = None, metadata: _Facts = None
     ) -> MemoryEntry:
         """Adds an entry; returns it as stored."""
         ...
@@ -276,7 +268,7 @@ class _InMemoryMemory(Memory):
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     async def search(
-        self, query: str, *, user: str | None = None, session: str | None = None, limit: int = 10
+        self, query: str, *, user: _Id = None, session: _Id = None, limit: int = 10
     ) -> tuple[MemoryEntry, ...]:
         """The entries that share words with the query, the most first, then the newest."""
         wanted = frozenset(_WORD.findall(query.casefold()))
@@ -288,13 +280,7 @@ class _InMemoryMemory(Memory):
         return tuple(entry for _, entry in best_first[: max(limit, 0)])
 
     async def add(
-        self,
-        text: str,
-        *,
-        user: str | None = None,
-        session: str | None = None,
-        author: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        self, text: str, *, user: _Id = None, session: _Id = None, author: _Id = None, metadata: _Facts = None
     ) -> MemoryEntry:
         """Adds the first 20,000 characters of a text."""
         entry = MemoryEntry(text[:MOST_CHARACTERS], user, session, author, time.time(), dict(metadata or {}))
@@ -330,9 +316,7 @@ class CallMemory:
         session = self.context.session if session_only else None
         return await memory.search(query, user=self.context.user, session=session, limit=limit)
 
-    async def add(
-        self, text: str, *, author: str | None = None, metadata: Mapping[str, Any] | None = None
-    ) -> MemoryEntry:
+    async def add(self, text: str, *, author: _Id = None, metadata: _Facts = None) -> MemoryEntry:
         """Adds an entry for this user and conversation; `author` is the call's agent by default."""
         context = self.context
         memory = await context.use_or(Memory, _InMemoryMemory)
