@@ -7,8 +7,6 @@ import sys
 import time
 from typing import Final
 
-from attrs import define, field
-
 from pegboard.errors import cause_of
 from pegboard.text import visible
 
@@ -19,15 +17,6 @@ MOST_CHARACTERS: Final = 500
 _MINUTE: Final = 60.0
 
 
-@define
-class _Minute:
-    """The count of one place in the code since a moment."""
-
-    began: float = field(factory=time.monotonic)
-    lines: int = 0
-    left_out: int = 0
-
-
 class BoundedHandler(logging.Handler):
     """Handler that writes warnings to standard error, each on one line with invisible characters escaped.
 
@@ -36,19 +25,17 @@ class BoundedHandler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._minutes: dict[tuple[str, int], _Minute] = {}
+        self._minutes: dict[tuple[str, int], tuple[float, int]] = {}  # by place: when it began, and its warnings
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a warning, unless there were too many."""
-        place = record.pathname, record.lineno
-        minute = self._minutes.setdefault(place, _Minute())
-        left_out = 0
-        if time.monotonic() - minute.began > _MINUTE:
-            left_out = minute.left_out
-            minute = self._minutes[place] = _Minute()
-        minute.lines += 1
-        if minute.lines > MOST_LINES:
-            minute.left_out += 1
+        place, now, left_out = (record.pathname, record.lineno), time.monotonic(), 0
+        began, lines = self._minutes.get(place, (now, 0))
+        if now - began > _MINUTE:
+            began, lines, left_out = now, 0, max(lines - MOST_LINES, 0)
+        lines += 1
+        self._minutes[place] = began, lines
+        if lines > MOST_LINES:
             return
         try:
             text = record.getMessage()
@@ -56,7 +43,7 @@ class BoundedHandler(logging.Handler):
                 text += f": {cause_of(record.exc_info[1])}"
             text = visible(" ".join(text.split()))[:MOST_CHARACTERS]
             more = f" ({left_out:,} more warnings were left out)" if left_out else ""
-            more += " (further ones in this minute are left out)" if minute.lines == MOST_LINES else ""
+            more += " (further ones in this minute are left out)" if lines == MOST_LINES else ""
             sys.stderr.write(f"{record.name}: {text}{more}\n")
         except Exception:  # noqa: BLE001  logging must not fail the caller
             self.handleError(record)

@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Self, cast
 
 import click
 from attrs import field
@@ -90,10 +90,8 @@ def screen_of(stream: IO[Any] | None, environ: Mapping[str, str] = os.environ) -
         on_terminal = stream is not None and stream.isatty()
     except ValueError:  # a closed stream
         on_terminal = False
-    colour = wants_colour(environ, on_terminal=on_terminal)
-    if stream is None or not on_terminal:
-        return Screen(colour=colour)
-    return Screen(terminal_width(stream.fileno(), environ), colour)
+    width = terminal_width(stream.fileno(), environ) if stream is not None and on_terminal else None
+    return Screen(width, wants_colour(environ, on_terminal=on_terminal))
 
 
 def stdin_is_terminal() -> bool:
@@ -187,15 +185,8 @@ class _StreamProxy:
         return getattr(self._stream(), name)
 
 
-class _Redirection(NamedTuple):
-    """Standard output, the duplicate of its descriptor if that is redirected, and the target if not standard error."""
-
-    real: Any
-    descriptor: int | None = None
-    aside: IO[str] | None = None
-
-
-_redirection: _Redirection | None = None
+_redirected: tuple[Any, int | None] | None = None
+"""The real standard output while it is redirected, and the duplicate of its descriptor if that is redirected, too."""
 
 
 @contextmanager
@@ -205,9 +196,9 @@ def redirect_stdout() -> Generator[None]:
     Child processes inherit the redirection. Nested use does nothing. If standard error is closed, the target is the
     null device: descriptor 2 may be any file.
     """
-    global _redirection  # noqa: PLW0603  one a process, as `sys.stdout`
+    global _redirected  # noqa: PLW0603  one a process, as `sys.stdout`
     real: Any = sys.stdout
-    if _redirection is not None or real is None:
+    if _redirected is not None or real is None:
         yield
         return
     real.flush()
@@ -219,13 +210,13 @@ def redirect_stdout() -> Generator[None]:
             descriptor = os.dup(1) if real.fileno() == 1 else None
         if descriptor is not None:
             os.dup2(2 if aside is None else aside.fileno(), 1)
-        _redirection = _Redirection(real, descriptor, aside)
-        proxy: Any = _StreamProxy(lambda: real if (now := _redirection) is None else now.aside or sys.stderr)
+        _redirected = real, descriptor
+        proxy: Any = _StreamProxy(lambda: real if _redirected is None else aside or sys.stderr)
         sys.stdout = proxy
         try:
             yield
         finally:
-            _redirection = None
+            _redirected = None
             if sys.stdout is proxy:
                 sys.stdout = real
             if descriptor is not None:
@@ -237,12 +228,12 @@ def redirect_stdout() -> Generator[None]:
 
 def write_unbuffered(text: str) -> None:
     """Writes to the real standard output, unbuffered, even while it is redirected."""
-    real, descriptor, _ = _redirection or _Redirection(sys.stdout)
+    real, descriptor = _redirected or (sys.stdout, None)
     if descriptor is None:
         real.write(text)
         real.flush()
         return
-    data = text.encode(real.encoding, errors=real.errors)
+    data = text.encode(real.encoding, errors=real.errors or "strict")
     while data:
         data = data[os.write(descriptor, data) :]
 
@@ -356,12 +347,13 @@ def _is_json_of(item: object, data: Any) -> bool:
 
 def _content_text(item: Any) -> str:
     """The text of a text part; a placeholder with type and size for other parts."""
-    kind = item.type
-    if kind == "text" or (kind == "resource" and isinstance(item.data, str)):
-        return item.text if kind == "text" else f"[file {_join(item.uri)}]\n{item.data}"
-    if kind == "resource_link":
+    if item.type == "text":
+        return item.text
+    if item.type == "resource_link":
         return f"[link {_join(item.name)} {_join(item.uri)}]"
-    head = f"file {_join(item.uri)}" if kind == "resource" else kind
+    head = f"file {_join(item.uri)}" if item.type == "resource" else item.type
+    if isinstance(item.data, str):
+        return f"[{head}]\n{item.data}"
     return f"[{head} {_join(item.mime_type or '')}, {size_text(len(item.data))}]"
 
 
