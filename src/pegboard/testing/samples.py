@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from attrs import Factory, define, field
 
-from pegboard.json import canonical_json, is_array, is_object
+from pegboard.json import is_array, is_object
 from pegboard.schema.messages import SchemaSearch
 from pegboard.schema.references import REFERENCES, References, matcher
 from pegboard.typing import JsonObject, JsonSchema
@@ -24,6 +24,7 @@ _IMPLIED: Final = (
     ("string", ("minLength", "maxLength", "pattern", "format", "contentEncoding")),
     ("integer", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
 )
+_BOUNDS: Final = {"minimum": 1, "exclusiveMinimum": 1, "maximum": -1, "exclusiveMaximum": -1}
 _ORDINARY_NUMBER: Final = 3
 _LARGE_NUMBER: Final = 2**31  # exceeds 32 bits
 _WORDS: Final = """
@@ -74,20 +75,14 @@ def _size(schema: JsonSchema, name: str, default: int) -> int:
 def _numbers(schema: JsonSchema, *, whole: bool) -> Iterator[Any]:
     """Candidate numbers: ordinary ones, then those at the bounds; the caller validates them."""
     bounds: list[Any] = []
-    for name, sign in (("Minimum", 1), ("Maximum", -1)):
-        limits = [schema[name.lower()]] if name.lower() in schema else []
-        beyond = schema.get(f"exclusive{name}")
-        if isinstance(beyond, bool):  # of draft 4: whether the other bound is exclusive
-            beyond = limits[0] if beyond and limits else None
-        if beyond is not None:
-            limits.append(sign * (math.floor(sign * beyond) + 1) if whole else math.nextafter(beyond, sign * math.inf))
-        if limits:
-            bound = max(limits, key=lambda limit: sign * limit)
-            bounds.append(sign * math.ceil(sign * bound) if whole else bound)
+    for name, inwards in _BOUNDS.items():
+        bound = schema.get(name)
+        if bound is not None and not isinstance(bound, bool):  # of draft 4: whether the other one is exclusive
+            nearest = inwards * math.ceil(inwards * bound) if whole else bound
+            bounds += [nearest, nearest + inwards if whole else math.nextafter(bound, inwards * math.inf)]
     middle, step = sum(bounds) / len(bounds) if bounds else 0, schema.get("multipleOf", 1)
-    multiples = [
-        guess if step == 1 else math.ceil(guess / step) * step for guess in (_ORDINARY_NUMBER, 0, middle, *bounds)
-    ]
+    guesses = (_ORDINARY_NUMBER, 0, middle, *bounds)
+    multiples = [guess if step == 1 else math.ceil(guess / step) * step for guess in guesses]
     yield from (*multiples, middle, 0.5, *bounds, -_LARGE_NUMBER, _LARGE_NUMBER, 0)
     if whole:
         yield float(multiples[0])
@@ -111,24 +106,11 @@ def _texts(schema: JsonSchema) -> Iterator[str]:
         yield "Zoë\n日本 🙂"
 
 
-def _types_of_both(one: Any, other: Any) -> list[str]:
-    """The types that two `type` rules allow; every integer is a number."""
-    first, second = ({each} if isinstance(each, str) else {*each} for each in (one, other))
-    both = (first & second) | {name for name in first ^ second if name == "integer" and "number" in first | second}
-    return sorted(both)
-
-
-def _members_of_both(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
-    known = {canonical_json(value) for value in other}
-    return [value for value in one if canonical_json(value) in known]
-
-
 _OF_BOTH: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
     **dict.fromkeys(("items", "additionalProperties", "propertyNames"), lambda one, other: {"allOf": [one, other]}),
-    "type": _types_of_both,
-    "enum": _members_of_both,
+    "type": lambda one, other: other if other == "integer" or is_array(one) else one,
     "required": lambda one, other: [*dict.fromkeys((*one, *other))],
 }
 """The rule that applies where two schemas have a keyword; of other keywords, the first schema's is used."""
@@ -184,18 +166,14 @@ class Samples:
             NoSampleError: None was found.
         """
         schema = self.schema if schema is None else schema
-        seen: set[str] = set()
+        most, seen = _MOST_VARIANTS if level else _MOST_SAMPLES, set[str]()
         for value in self._guesses(schema, level):
             self.left -= 1
             text = json.dumps(value)
             if text not in seen and (self.fits(schema, value) if level else self.accepts(value)):
                 seen.add(text)
                 yield value
-            if (
-                len(seen) >= (_MOST_VARIANTS if level else _MOST_SAMPLES)
-                or (seen and self.left < 0)
-                or self._is_spent()
-            ):
+            if len(seen) >= most or (seen and self.left < 0) or self._is_spent():
                 break
         if not seen:
             raise NoSampleError
