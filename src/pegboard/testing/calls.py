@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, evolve, field, frozen
 
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import PluginError, RegistrationError, RunningLoopError, did_you_mean, suggest
-from pegboard.plugins.discovery import discover
+from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.hookspecs import hookimpl
 from pegboard.plugins.manager import PluginManager
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
@@ -20,9 +20,6 @@ from pegboard.threads import running_loop
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import Origin
-
-if TYPE_CHECKING:
-    from pegboard.plugins.discovery import FoundPlugin
 
 
 @frozen(eq=False)

@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -389,46 +390,44 @@ def call_once() -> None:
     asyncio.run(main())
 
 
-@asynccontextmanager
-async def _caller(
-    bench: Bench, tool: str, arguments: Mapping[str, Any], id_: str
-) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """A caller in another process, which is killed at the end of the block."""
+def _caller(bench: Bench, tool: str, arguments: Mapping[str, Any], id_: str) -> subprocess.Popen[str]:
+    """Starts a caller in another process."""
     given = {**bench.engine.caller, "tool": tool, "arguments": arguments, "id": id_}
     code = "from pegboard.testing.executors_elsewhere import call_once; call_once()"
-    pipe = asyncio.subprocess.PIPE
-    command = sys.executable, "-c", code, json.dumps(given)
-    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+    command = [sys.executable, "-c", code, json.dumps(given)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603  this code
+
+
+async def _printed_by(process: subprocess.Popen[str]) -> list[Any]:
+    """Kind and text of the result that a caller prints, which has to end cleanly, and is killed if it doesn't."""
     try:
-        yield process
+        await until(lambda: process.poll() is not None)
     finally:
-        with suppress(ProcessLookupError):  # it has ended by itself
-            process.kill()
-        await process.communicate()
-
-
-async def _printed_by(process: asyncio.subprocess.Process) -> list[Any]:
-    """Kind and text of the result that a caller prints, which has to end cleanly."""
-    printed, errors = await process.communicate()
-    expect((process.returncode, errors.decode()), (0, ""), "exit code and what it says")
+        process.kill()
+        printed, errors = process.communicate()
+    expect((process.returncode, errors), (0, ""), "exit code and what it says")
     return json.loads(printed)
 
 
 @check("remote", "caller")
 async def a_short_program_ends_cleanly(bench: Bench) -> None:
     for number in range(2):
-        async with _caller(bench, "check_add", {"a": 1, "b": 2}, f"toolu_short_{number}") as process:
-            expect((await _printed_by(process))[0], None, "kind")
+        process = _caller(bench, "check_add", {"a": 1, "b": 2}, f"toolu_short_{number}")
+        expect((await _printed_by(process))[0], None, "kind")
 
 
 @check("durable", "caller")
 async def a_killed_callers_result_is_found_by_its_id(bench: Bench) -> None:
     given = {"file": bench.file(), "go": bench.file()}
-    async with _caller(bench, "check_wait", given, "toolu_caller") as process:
-        await until(lambda: bool(effects_in(given["file"])) or process.returncode is not None)
+    process = _caller(bench, "check_wait", given, "toolu_caller")
+    try:
+        await until(lambda: bool(effects_in(given["file"])) or process.poll() is not None)
+    finally:
+        process.kill()
+        process.communicate()
     note(given["go"], "go")
-    async with _caller(bench, "check_wait", given, "toolu_caller") as again:
-        expect((await _printed_by(again), len(effects_in(given["file"]))), ([None, "waited"], 1), "result and runs")
+    printed = await _printed_by(_caller(bench, "check_wait", given, "toolu_caller"))
+    expect((printed, len(effects_in(given["file"]))), ([None, "waited"], 1), "result and runs")
 
 
 @check("remote", "kill_worker", "start_worker")
