@@ -162,9 +162,8 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
         for name in path[:-1]:
             here = here.setdefault(name, {})
             if not is_object(here):
-                raise click.ClickException(
-                    f"{first.key} sets a part of {name!r}, which is also given and isn't an object"
-                )
+                why = f"{first.key} sets a part of {name!r}, which is also given and isn't an object"
+                raise click.ClickException(why)
         here[path[-1]] = value
     return arguments
 
@@ -231,13 +230,14 @@ def _word(word: str) -> _Word:
     return _Word(key, text, is_json)
 
 
-def file_text(word: str, name: str, hint: str = "") -> str:
+def file_text(word: str, name: str, hint: str = "", most: int | None = None) -> str:
     """The text of a file that a word names; else a `click.ClickException`, which may end with the hint."""
+    most = most or MOST_FILE_BYTES
     try:
         with Path(name).expanduser().open("rb") as file:
-            data = file.read(MOST_FILE_BYTES + 1)
-        if len(data) > MOST_FILE_BYTES:
-            raise click.ClickException(f"{word}: the file is larger than {MOST_FILE_BYTES:,} bytes")
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise click.ClickException(f"{word}: the file is larger than {most:,} bytes")
         return data.decode()
     except OSError as error:
         raise click.ClickException(f"{word}: {error.strerror or error}{hint}") from None

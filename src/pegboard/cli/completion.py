@@ -132,9 +132,7 @@ def complete_word(context: click.Context, parameter: click.Parameter, incomplete
     schema = _session(context).find(str(context.params.get("name"))).spec.input_schema
     named = [CompletionItem(word, help=text or None) for word, text in candidates(incomplete, given, schema)]
     key, sign, path = incomplete.partition("=")
-    if named or not sign or not _PATH.search(key.rpartition(".")[2]):
-        return named
-    return [CompletionItem(f"{key}={item}") for item in _files(path)]
+    return named or (_complete_path(key, path) if sign else [])
 
 
 def complete_setting(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -145,9 +143,7 @@ def complete_setting(context: click.Context, _parameter: click.Parameter, incomp
     session = _session(context)
     key, sign, path = incomplete.partition("=")
     if sign:
-        return [
-            CompletionItem(f"{key}={item}") for item in (_files(path) if _PATH.search(key.rpartition(".")[2]) else ())
-        ]
+        return _complete_path(key, path)
     plugin, dot, _ = incomplete.partition(".")
     if not dot:
         return _complete((f"{each.name}." for each in session.registry.plugins()), incomplete)
@@ -159,6 +155,11 @@ def complete_setting(context: click.Context, _parameter: click.Parameter, incomp
             except PluginError as error:
                 keys += getattr(error.__cause__, "known", ())
     return _complete((f"{plugin}.{key}=" for key in dict.fromkeys(keys)), incomplete)
+
+
+def _complete_path(key: str, path: str) -> list[CompletionItem[str]]:
+    """Completes the value of a key whose name says that it is a path."""
+    return [CompletionItem(f"{key}={item}") for item in _files(path)] if _PATH.search(key.rpartition(".")[2]) else []
 
 
 def _files(path: str) -> list[str]:

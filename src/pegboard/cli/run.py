@@ -19,9 +19,9 @@ import click
 from pegboard.cli.arguments import SchemaType, typed
 from pegboard.cli.output import Status, hide_status, json_line, stderr_screen, write_error, write_note, write_unbuffered
 from pegboard.cli.table import cells
-from pegboard.dispatch.approval.queue import ask_later
-from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
-from pegboard.dispatch.events import CallEnded, CallRunning, CallUpdated
+from pegboard.dispatch.approval.queue import AnyApprover, ask_later
+from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Once, Reject
+from pegboard.dispatch.events import CallEnded, CallEvent, CallRunning, CallUpdated
 from pegboard.json import is_object, json_text
 from pegboard.text import visible
 from pegboard.timeout import GRACE_SECONDS
@@ -30,10 +30,7 @@ from pegboard.tools.limits import ResultLimits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.pending import PendingCall
-    from pegboard.dispatch.approval.queue import AnyApprover
-    from pegboard.dispatch.approval.request import ApprovalRequest
     from pegboard.dispatch.batch import Outcome
-    from pegboard.dispatch.events import CallEvent
     from pegboard.registry import ToolRegistry
     from pegboard.tools.call import ToolCall
     from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -349,10 +346,8 @@ def unanswered_text(pending: PendingCall) -> str:
     """The error text of a call that needs an answer when there is no terminal."""
     name = pending.call.name
     if pending.subject == "question":
-        return (
-            f"{name} asks, but there is no terminal to answer in: {pending.hint}\n"
-            "Run it in a terminal, or answer yes with --yes."
-        )
+        asks = f"{name} asks, but there is no terminal to answer in: {pending.hint}"
+        return f"{asks}\nRun it in a terminal, or answer yes with --yes."
     return f"{name} needs confirmation and was not run. To run it, add --yes."
 
 

@@ -33,8 +33,8 @@ from pegboard.text import visible
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.predicates import all_of, written
-from pegboard.toolsets.toolset import may_contain
+from pegboard.toolsets.predicates import Predicate, all_of, written
+from pegboard.toolsets.toolset import Toolset, may_contain
 
 if TYPE_CHECKING:
     import logging
@@ -45,9 +45,7 @@ if TYPE_CHECKING:
     from pegboard.plugins.cache import Stamps
     from pegboard.plugins.discovery import Discovery, FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
-    from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
-    from pegboard.toolsets.toolset import Toolset
 
 T = TypeVar("T")
 _TOOLSETS: Final = "pegboard_register_toolsets"
@@ -76,9 +74,8 @@ def open_session(options: Options, *, stamps: Stamps | None = None, hold_back: b
         log.setLevel(logging.DEBUG)
         if not any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
             log.addHandler(logging.StreamHandler())
-    if config.selections:
-        specs = [spec.strip() for spec in ",".join(options.only).split(",")]
-        options.only = tuple(config.selections.get(spec, spec) for spec in specs if spec)
+    selected = (config.selections.get(spec, spec) for spec in _specs(options.only))
+    options.only = tuple(_specs(selected))
     discovery = discover()
     if stamps is not None:
         stamps.add(*config.looked_at)
@@ -92,6 +89,11 @@ def open_session(options: Options, *, stamps: Stamps | None = None, hold_back: b
         if options.functions:
             register_functions(session.registry, map(Path, options.functions), config)
     return session
+
+
+def _specs(values: Iterable[str]) -> list[str]:
+    """The specs in values of `-T`, each of which may have several with commas."""
+    return [spec.strip() for value in values for spec in value.split(",") if spec.strip()]
 
 
 def merge_configuration(options: Options) -> Config:
@@ -122,11 +124,9 @@ def load_registry(config: Config, options: Options, discovery: Discovery) -> Too
         try:
             return load(config=config, refresh=options.refresh, live=options.live, discovery=discovery, progress=show)
         except DuplicateToolError as error:
-            text = (
-                f'is "error", but {error.held_by} and {error.wanted_by} both have a tool {error.name!r}; '
-                "rename one of them ([rename], [prefix]) or block its plugin; "
-                "'registry doctor' lists all name conflicts"
-            )
+            both = f"{error.held_by} and {error.wanted_by} both have a tool {error.name!r}"
+            advice = "rename one of them ([rename], [prefix]) or block its plugin"
+            text = f"is \"error\", but {both}; {advice}; 'registry doctor' lists all name conflicts"
             raise ConfigError(text, file=_files_of(config), key="conflicts") from error
 
 
@@ -454,12 +454,8 @@ class Session:
 
 def only_expression(specs: Sequence[str]) -> str | None:
     """Translates `-T` into a predicate: `git_*,plugin:files` is `name:git_* or plugin:files`."""
-    parts: list[str] = []
-    for item in ",".join(specs).split(","):
-        key, colon, value = item.strip().rpartition(":")
-        if value or colon:
-            parts.append(f"{key if colon else 'name'}:{written(value)}")
-    return " or ".join(parts) or None
+    parts = (spec.rpartition(":") for spec in specs)
+    return " or ".join(f"{key if colon else 'name'}:{written(value)}" for key, colon, value in parts) or None
 
 
 def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, **facts: Any) -> None:

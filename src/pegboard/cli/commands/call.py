@@ -39,7 +39,7 @@ from pegboard.cli.run import INTERRUPTED, approver_for, run_calls, write_event
 from pegboard.cli.session import Session, open_session
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
-from pegboard.dispatch.events import CallEnded, CallSuspended
+from pegboard.dispatch.events import CallEnded, CallEvent, CallSuspended
 from pegboard.errors import suggest
 from pegboard.files import write_atomic
 from pegboard.json import is_array, size_text, strict_json
@@ -50,7 +50,6 @@ from pegboard.tools.content import AudioContent, FileContent, ImageContent, Tool
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pegboard.dispatch.events import CallEvent
     from pegboard.tools.context import ReadonlyContext
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
@@ -309,17 +308,11 @@ class _Rows:
 def read_calls(file: str) -> list[Any]:
     """Reads a JSON list of calls, whose items are validated by dispatch; anything else is a usage error."""
     if file == "-":
-        file, data = "standard input", read_stdin(_MOST_CALLS_INPUT).encode()
+        file, text = "standard input", read_stdin(_MOST_CALLS_INPUT)
     else:
-        try:
-            with Path(file).open("rb") as stream:
-                data = stream.read(_MOST_CALLS_INPUT + 1)
-        except OSError as error:
-            raise click.UsageError(f"{file} can't be read: {error.strerror}") from None
-    if len(data) > _MOST_CALLS_INPUT:
-        raise click.UsageError(f"{file} is larger than {_MOST_CALLS_INPUT:,} bytes")
+        text = file_text(file, file, most=_MOST_CALLS_INPUT)
     try:
-        calls: object = strict_json(data)
+        calls: object = strict_json(text.encode())
     except ValueError as error:
         raise click.UsageError(f"{file} isn't valid JSON: {error}") from None
     if not is_array(calls):

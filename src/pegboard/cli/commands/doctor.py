@@ -34,7 +34,7 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.json import count_text
-from pegboard.plugins.discovery import GROUP, LEFT_OUT, installed, line_fault
+from pegboard.plugins.discovery import GROUP, LEFT_OUT, FoundPlugin, installed, line_fault
 from pegboard.plugins.imports import plugin_uses
 from pegboard.plugins.probe import probe_together
 from pegboard.text import visible
@@ -44,7 +44,6 @@ from pegboard.toolsets.predicates import matcher
 if TYPE_CHECKING:
     from importlib_metadata import Distribution
 
-    from pegboard.plugins.discovery import FoundPlugin
 
 _DIAGNOSE: Final = "pegboard_diagnose"
 _CORRECT: Final = "Correct or remove it."
@@ -86,8 +85,7 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
         screen = stdout_screen()
         for (subject, cause), fix in found.items():
             write(block(subject, screen, style="bold"))
-            shown = visible(cause, newlines=True, again=True)
-            style = "dim" if fix is None else "red"
+            shown, style = visible(cause, newlines=True, again=True), "dim" if fix is None else "red"
             write(block(shown, screen, indent="  ", style=style, is_visible=True))
             write(block(fix or "", screen, indent="  "))
         write_note(f"checked: {', '.join(checked)}")

@@ -147,8 +147,8 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
 def report_misses(session: Session, offered: ResolvedTools) -> None:
     """Reports names in `-T` that no tool has, and suggests others."""
     plugins = {record.name for record in session.registry.plugins()}
-    for name in (item.strip() for item in ",".join(session.options.only).split(",")):
-        if name and ":" not in name and is_literal(name) and name not in offered.considered:
+    for name in session.options.only:
+        if ":" not in name and is_literal(name) and name not in offered.considered:
             near = (f"plugin:{name}",) if name in plugins else suggest(name, offered.considered)
             write_note(f"-T: no tool is called {name!r}.{did_you_mean(near)}")
 
@@ -169,9 +169,7 @@ def notices(session: Session, offered: ResolvedTools) -> Iterator[str]:
 
 
 def _notice(session: Session, offered: ResolvedTools) -> None:
-    text = notice_text(problems(session, offered), notices(session, offered))
-    if text:
-        write_note(text, is_visible=True)
+    write_note(notice_text(problems(session, offered), notices(session, offered)), is_visible=True)
 
 
 def _write_list(tools: Sequence[Tool], form: str | None, *, input_schema: bool) -> None:
@@ -345,7 +343,7 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
         write(json_rows("tools", exported.entries))
     if refused := sorted(exported.refused):
         more = f" and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
-        named = f"{', '.join(refused[:_MOST_NAMED])}{more}"
+        named = ", ".join(refused[:_MOST_NAMED]) + more
         write_note(f"left out: {named}; 'registry export --to {name} --check' shows why")
     return 0
 

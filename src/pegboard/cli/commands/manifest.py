@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -14,14 +14,17 @@ from pegboard.cli.output import Status, complain, write
 from pegboard.config import normalised
 from pegboard.errors import ManifestError, did_you_mean, suggest
 from pegboard.json import count_text
-from pegboard.plugins.discovery import discover
-from pegboard.plugins.manifest import find_manifest, manifest_in, manifest_path, read_manifest_file, write_manifest
+from pegboard.plugins.discovery import FoundPlugin, discover
+from pegboard.plugins.manifest import (
+    PluginManifest,
+    find_manifest,
+    manifest_in,
+    manifest_path,
+    read_manifest_file,
+    write_manifest,
+)
 from pegboard.plugins.probe import probe_plugins
 from pegboard.plugins.side_effects import side_effect_problem
-
-if TYPE_CHECKING:
-    from pegboard.plugins.discovery import FoundPlugin
-    from pegboard.plugins.manifest import PluginManifest
 
 TEMPLATE: Final = Path(__file__).parents[1] / "template"
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
