@@ -275,12 +275,12 @@ def _rebuilt(messages: Sequence[Message]) -> tuple[Message, ...]:
     taken = set[str]().union(*executed)  # these can't be changed
     counts: Counter[str] = Counter()
     waiting: dict[str, _Waiting] = {}  # by id, as the calls had them in the last message with that id
-    rebuilt: list[Message | _Results] = []
+    rebuilt: list[Message | list[_Slot]] = []  # the calls of an answer stand for the message of their results
     for message, hosted in zip(messages, executed, strict=True):
         is_answer = message.role == "assistant"
         parts: list[Part] = []
         given: list[ResultPart] = []
-        answer: _Results | None = None
+        slots: list[_Slot] = []
         new: dict[str, _Waiting] = {}
         for part in message.parts:
             if isinstance(part, ResultPart) and not (is_answer and part.call_id in hosted):
@@ -290,18 +290,17 @@ def _rebuilt(messages: Sequence[Message]) -> tuple[Message, ...]:
             elif is_answer:
                 call = _distinct(part.call, taken, counts)
                 parts.append(part if call is part.call else CallPart(call))
-                answer = answer or _Results(message)
-                answer.slots.append(slot := _Slot(call, answer))
+                slots.append(slot := _Slot(call, message))
                 for name in (None, part.call.name):
                     new.setdefault(part.call.id, {}).setdefault(name, deque()).append(slot)
         if parts:  # next to results they are the user's
             rebuilt.append(_with_parts(message, "user" if message.role == "tool" else message.role, parts))
-        if answer is not None:
-            rebuilt.append(answer)
+        if slots:
+            rebuilt.append(slots)
         waiting.update({call_id: {} for call_id in hosted if is_answer} | new)
         for part in given:
             _give(part, waiting.get(part.call_id), message)
-    return tuple(each if isinstance(each, Message) else each.message() for each in rebuilt)
+    return tuple(each if isinstance(each, Message) else _results(each) for each in rebuilt)
 
 
 def _provider_calls(message: Message) -> set[str]:
@@ -321,11 +320,12 @@ def _distinct(call: ToolCall, taken: set[str], counts: Counter[str]) -> ToolCall
 
 @define(eq=False)
 class _Slot:
-    """A call of an answer, and its result."""
+    """A call of an answer, its result, and the first message of role `"tool"` that had one."""
 
     call: ToolCall
-    answer: _Results
+    answer: Message
     result: ResultPart | None = None
+    given: Message | None = None
 
 
 _Waiting: TypeAlias = dict[str | None, deque[_Slot]]
@@ -338,7 +338,7 @@ def _give(part: ResultPart, waiting: _Waiting | None, message: Message) -> None:
         first, named = _head(waiting[None]), _head(waiting.get(part.name, waiting[None]))
         slot = first if named.result is not None and first.result is None else named
         slot.result = part
-        slot.answer.given = slot.answer.given or (message if message.role == "tool" else None)
+        slot.given = slot.given or (message if message.role == "tool" else None)
 
 
 def _head(slots: deque[_Slot]) -> _Slot:
@@ -347,23 +347,16 @@ def _head(slots: deque[_Slot]) -> _Slot:
     return slots[0]
 
 
-@define(eq=False)
-class _Results:
-    """The results of one answer, and the message that held them."""
-
-    answer: Message
-    slots: list[_Slot] = field(factory=list[_Slot])
-    given: Message | None = None
-
-    def message(self) -> Message:
-        """The results in call order, each under its call's id and name."""
-        parts: list[ResultPart] = []
-        for slot in self.slots:
-            call = slot.call
-            part = slot.result or ResultPart.of(call, _missing(call, self.answer))
-            same = (part.call_id, part.name) == (call.id, call.name)
-            parts.append(part if same else attrs.evolve(part, call_id=call.id, name=call.name))
-        return _with_parts(self.given or Message("tool"), "tool", parts)
+def _results(slots: Sequence[_Slot]) -> Message:
+    """The results of an answer's calls in their order, each under its call's id and name."""
+    parts: list[Part] = []
+    for slot in slots:
+        call = slot.call
+        part = slot.result or ResultPart.of(call, _missing(call, slot.answer))
+        same = (part.call_id, part.name) == (call.id, call.name)
+        parts.append(part if same else attrs.evolve(part, call_id=call.id, name=call.name))
+    given = next((slot.given for slot in slots if slot.given is not None), Message("tool"))
+    return _with_parts(given, "tool", parts)
 
 
 def _with_parts(message: Message, role: str, parts: Sequence[Part]) -> Message:
