@@ -21,7 +21,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from attrs import asdict, evolve, field
 
-from pegboard.callbacks import accept_keywords, may_block, maybe_await
+from pegboard.callbacks import accept_keywords
 from pegboard.catalogue import EXTRAS, PublishedTools
 from pegboard.config import normalised
 from pegboard.errors import ManifestError, PegboardError
@@ -32,6 +32,7 @@ from pegboard.schema.converter import Allowed, read_by, read_record, read_table
 from pegboard.tools.handler import LazyHandler
 from pegboard.tools.spec import DEFAULT_POLICY, Origin, Policy, ToolSpec
 from pegboard.tools.tool import Tool
+from pegboard.toolsets.toolset import call_foreign
 from pegboard.typing import JsonObject, frozen
 
 _MOST_CHARACTERS: Final = 1_000
@@ -122,15 +123,11 @@ def _leave_unprepared(arguments: JsonObject) -> JsonObject:
 
 async def _process(lazy: LazyHandler, request: Any, context: Any, services: Any) -> Any:
     """The request as the live tool processes it; a plain function runs off the loop, as the import does."""
-    from pegboard.threads import run_in_thread
-
-    tool = await run_in_thread(lazy.load)
+    tool = await call_foreign(lazy.load)
     if tool.process_request is None:
         return None  # its code differs from its manifest, which is reported as a problem
     function = accept_keywords(tool.process_request, ("request", "context", "services"))
-    if may_block(function):
-        return await maybe_await(await run_in_thread(function, request, context, services))
-    return await maybe_await(function(request, context, services))
+    return await call_foreign(function, request, context, services)
 
 
 @frozen

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
 from weakref import WeakSet, WeakValueDictionary
 
 from attrs import Factory, evolve, field
@@ -86,11 +86,7 @@ def toolset_name(toolset: object) -> str:
 def published_files(toolset: Toolset) -> Sequence[str] | None:
     """The files that its published tools are read from; `None` where it publishes none."""
     files: Any = getattr(toolset, "publishes", None)
-    if files is not None and (
-        not isinstance(files, list | tuple) or not all(isinstance(file, str) for file in cast("list[Any]", files))
-    ):
-        raise TypeError(f"publishes has to be a sequence of paths as texts, or None, not {files!r:.100}")
-    return files  # pyright: ignore[reportUnknownVariableType]
+    return None if files is None else tuple_of("publishes", str)(files)
 
 
 def identity_of(toolset: Toolset) -> Any:
@@ -151,16 +147,25 @@ def thread_of(toolset: object) -> OwnThread:
         return known
 
 
+async def call_foreign(
+    function: Callable[..., Any], *arguments: Any, thread: OwnThread | None = None, blocking: bool = True
+) -> Any:
+    """What a function, plain or async, gives; a plain one runs in this thread, or, if it may block, in any other."""
+    if thread is not None and CallableKind.of(function) is CallableKind.PLAIN:
+        return await maybe_await(await thread.run(function, *arguments))
+    if blocking and may_block(function):
+        from pegboard.threads import run_in_thread
+
+        return await maybe_await(await run_in_thread(function, *arguments))
+    return await maybe_await(function(*arguments))
+
+
 async def _close(thing: object, method: str = "close") -> None:
     function = getattr(thing, method, None)
     thread = thread_of(thing) if getattr(thing, "own_thread", False) else None
     try:
-        if thread is not None and callable(function) and CallableKind.of(function) is CallableKind.PLAIN:
-            await maybe_await(await thread.run(function))
-        elif callable(function):
-            from pegboard.threads import run_in_thread
-
-            await maybe_await(await run_in_thread(function) if may_block(function) else function())
+        if callable(function):
+            await call_foreign(function, thread=thread)
     finally:
         if thread is not None:
             thread.close()
@@ -430,11 +435,7 @@ class WrapperToolset:
         return await self._offer(getattr(self.inner, "all_tools", self.inner.tools), context)
 
     async def _offer(self, inner_tools: Callable[[ReadonlyContext], Any], context: ReadonlyContext) -> ToolsetResult:
-        thread = self._thread
-        if thread is not None and CallableKind.of(inner_tools) is CallableKind.PLAIN:
-            answer: Any = await maybe_await(await thread.run(inner_tools, context))
-        else:
-            answer = await maybe_await(inner_tools(context))
+        answer = await call_foreign(inner_tools, context, thread=self._thread, blocking=False)
         is_checked = type(answer) is ToolsetResult and getattr(self.inner, "is_checked", False)
         offer = answer if is_checked else check_result(answer)
         if self._with_handlers is not None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, ClassVar
 
-from pegboard.callbacks import CallableKind, maybe_await
+from pegboard.callbacks import CallableKind
 from pegboard.errors import DuplicateToolError, RegistrationError
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import Problem, ToolSpec
@@ -20,6 +19,7 @@ from pegboard.toolsets.toolset import (
     ToolsetResult,
     WrapperToolset,
     ask_all,
+    call_foreign,
     check_list,
     check_result,
     close_all,
@@ -104,22 +104,14 @@ class ToolsetFunction(ToolsetBase):
         self.publishes = publishes
         self._function = function
         self._thread = thread_of(self) if own_thread else None
-        self._off_loop = (blocking or own_thread) and flavour is CallableKind.PLAIN
+        self._blocking = blocking
         self._takes_context = _takes_context(name, function)
         self._made: dict[int, tuple[Any, Sequence[Tool]]] = {}  # a reference to the thing keeps its id unique
 
     async def tools(self, context: ReadonlyContext) -> ToolsetResult:
         """The tools that the function returns now."""
-        ask = partial(self._function, *((context,) if self._takes_context else ()))
-        if self._off_loop and self._thread is not None:
-            answer = await self._thread.run(ask)
-        elif self._off_loop:
-            from pegboard.threads import run_in_thread
-
-            answer = await run_in_thread(ask)
-        else:
-            answer = ask()
-        answer = await maybe_await(answer)
+        given = (context,) if self._takes_context else ()
+        answer = await call_foreign(self._function, *given, thread=self._thread, blocking=self._blocking)
         things = check_list(answer)
         problems: list[Problem] = []
         made: dict[int, tuple[Any, Sequence[Tool]]] = {}
