@@ -203,10 +203,8 @@ class _Search:
             except NotADirectoryError:
                 continue
             except OSError as error:
-                cause = (
-                    f"{path}, which is on sys.path, can't be listed: {os_error_text(error)}; plugins in it are missing"
-                )
-                self._report(None, None, cause)
+                where = f"{path}, which is on sys.path,"
+                self._report(None, None, f"{where} can't be listed: {os_error_text(error)}; plugins in it are missing")
 
     def distributions(self) -> Iterator[Distribution]:
         """All distributions, those on an earlier path before others of their name."""
@@ -230,13 +228,11 @@ class _Search:
         texts = {location: text for location, text in given.items() if text and _HEADER in text}  # it may name plugins
         if not texts:
             return
-        roots = [
-            _root(each) for each in of_name if not _folder(each).endswith(".egg-info")
-        ]  # not a build's, by sources
-        roots = list({os.path.realpath(root): root or "an import finder" for root in reversed(roots)}.values())
+        installed = [each for each in of_name if not _folder(each).endswith(".egg-info")]  # not built by its sources
+        roots = {os.path.realpath(root): root or "an import finder" for root in map(_root, reversed(installed))}
         if len(roots) > 1:
-            cause = f"is installed in {' and in '.join(reversed(roots))}; what comes first on sys.path counts"
-            self._report(None, name, cause)
+            where = " and in ".join(reversed(roots.values()))
+            self._report(None, name, f"is installed in {where}; what comes first on sys.path counts")
         twins = {_location(each): each for each in of_name if _root(each) == _root(of_name[0])}
         if len(twins) > 1:
             folders = ", ".join(sorted(map(_folder, twins.values())))

@@ -18,21 +18,12 @@ from pegboard.typing import frozen
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
 
-PUBLIC: Final = (
-    *("pegboard", "pegboard.errors", "pegboard.messages", "pegboard.events", "pegboard.approval"),
-    *(
-        "pegboard.backends",
-        "pegboard.permissions",
-        "pegboard.execution",
-        "pegboard.worker",
-        "pegboard.tools",
-        "pegboard.toolsets",
-    ),
-    *("pegboard.toolsets.predicates", "pegboard.toolsets.expression", "pegboard.request"),
-    *("pegboard.schema", "pegboard.schema.converter", "pegboard.schema.structure", "pegboard.cli", "pegboard.config"),
-    *("pegboard.testing", "pegboard.callbacks", "pegboard.threads"),
-    *("pegboard.programs", "pegboard.json", "pegboard.text", "pegboard.files", "pegboard.lazy", "pegboard.typing"),
+_PUBLIC: Final = (
+    "errors messages events approval backends permissions execution worker tools toolsets toolsets.predicates "
+    "toolsets.expression request schema schema.converter schema.structure cli config testing callbacks threads "
+    "programs json text files lazy typing"
 )
+PUBLIC: Final = ("pegboard", *(f"pegboard.{name}" for name in _PUBLIC.split()))
 """The modules that packages may import; the architecture page says what each is for."""
 _CORE: Final = Path(__file__).parents[1]
 _MOST_BYTES: Final = 1024 * 1024
@@ -46,12 +37,11 @@ _OF_NAMES: Final = ("resolve_name", "lazy_call", "setattr", "delattr", "patch")
 class PrivateUse:
     """A use of a private part of pegboard in a package's source."""
 
-    file: str  # the file
-    line: int  # the line in it, from 1
+    file: str
+    line: int  # from 1
     name: str  # what is used, dotted
 
     def __str__(self) -> str:
-        """File and line, the name, and where it is public, if it is."""
         public = _public_name(self.name)
         return f"{self.file}:{self.line}: {self.name}{f' (use {public})' if public else ''}"
 

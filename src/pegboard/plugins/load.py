@@ -150,11 +150,8 @@ class _Loading:
         if manifest is not None and manifest.brings_only_tools:
             self.manager.record(found, "blocked", "blocked by the project's pegboard.toml")
             return True
-        cause = (
-            "the project's pegboard.toml blocks it and isn't trusted to: it brings more than tools; "
-            "registry config trust lets the file block it"
-        )
-        self.manager.report(Problem.of(found.origin, cause))
+        cause = "the project's pegboard.toml blocks it and isn't trusted to: it brings more than tools"
+        self.manager.report(Problem.of(found.origin, f"{cause}; registry config trust lets the file block it"))
         return False
 
     def list_all(self, wanted: list[FoundPlugin]) -> None:
@@ -163,11 +160,9 @@ class _Loading:
         self.manager.on_stale = lambda name: self.cache.forget(by_name[name], self.settings.get(name, {}))
         known = {found: self.manifest(found) for found in wanted}
         if os.name != "posix":
-            known |= {
-                found: evolve(manifest, failure=NOT_HERE)
-                for found, manifest in known.items()
-                if manifest is not None and NEEDS_POSIX in manifest.hooks
-            }
+            for found, manifest in known.items():
+                if manifest is not None and NEEDS_POSIX in manifest.hooks:
+                    known[found] = evolve(manifest, failure=NOT_HERE)
         # Others only an import finder of this process finds; and Windows can't poll the pipes of a child process.
         folders = {*map(os.path.abspath, sys.path)} if os.name == "posix" else set[str]()
         probed = [found for found, manifest in known.items() if manifest is None and found.root in folders]
@@ -182,10 +177,9 @@ class _Loading:
                     listed.append((found, manifest))
         self.manager.list_plugins(listed)
         for found, manifest in known.items():
-            if manifest is None:
-                if not self.is_left_out(found, None):
-                    self.manager.load(found)
-            elif manifest.failure is not None:
+            if manifest is None and not self.is_left_out(found, None):
+                self.manager.load(found)
+            elif manifest is not None and manifest.failure is not None:
                 self.manager.record(found, "quarantined", manifest.failure, guards=GUARDS in manifest.hooks)
 
     def manifest(self, found: FoundPlugin) -> PluginManifest | None:
@@ -234,9 +228,7 @@ def lookup_manifest(
 
 def is_wanted(config: Config, autoload: bool | None) -> bool:
     """Whether installed plugins are loaded: the caller's choice, else by the environment and the configuration."""
-    if autoload is not None:
-        return autoload
-    return config.autoload and autoload_in(os.environ)
+    return config.autoload and autoload_in(os.environ) if autoload is None else autoload
 
 
 def names_to_block(config: Config, block: Iterable[str]) -> frozenset[str]:

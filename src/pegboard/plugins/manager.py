@@ -77,30 +77,23 @@ class PluginManager:
 
     def list_plugins(self, known: Iterable[tuple[FoundPlugin, PluginManifest]]) -> None:
         """Registers plugins by their manifests, all in one change; none of their code is imported."""
-        tools: list[Tool] = []
-        held: list[Tool] = []
         records: dict[str, PluginRecord] = {}
         problems: list[Problem] = []
         published: dict[str, PublishedTools] = {}
-        expected = [(self._new(found.origin, found.load), found, manifest) for found, manifest in known]
-        brought = [self._list(plugin, manifest) for plugin, _, manifest in expected]
-        for (plugin, found, manifest), own in zip(expected, brought, strict=True):
-            for tool in own:
-                (tools if self._gets(tool) else held).append(tool)
+        plugins = [self._list(self._new(found.origin, found.load), manifest) for found, manifest in known]
+        tools = [tool for plugin in plugins for tool in plugin.listed.values()]
+        for plugin in plugins:  # once all names are reserved
+            origin, manifest = plugin.origin, plugin.manifest
             problems += _problems(plugin, (*manifest.faults, *map(side_effect_problem, manifest.notes)))
-            offers = frozenset(offer for offer in manifest.offers if self.owners.has(*offer, plugin.origin))
-            record = _record(plugin, "listed", manifest.hooks, own, manifest.faults)
+            offers = frozenset(offer for offer in manifest.offers if self.owners.has(*offer, origin))
+            record = _record(plugin, "listed", manifest.hooks, plugin.listed.values(), manifest.faults)
             plugin.record = records[plugin.name] = record.evolve(offers=offers, load=partial(self._load, plugin))
             if listing := manifest.of_toolsets:
-                published[plugin.name] = listing if found.trusted else listing.untrusted
+                published[plugin.name] = listing if origin.trusted else listing.untrusted
 
         def add_listing(catalogue: Catalogue) -> Catalogue:
-            after, _ = self._without_conflicts(catalogue).with_tools(tools, self.config.conflicts or "keep")
-            return (
-                after.holding_back(held)
-                .with_problems(*problems)
-                .evolve(plugins={**after.plugins, **records}, published={**after.published, **published})
-            )
+            after = self._with_tools(self._without_conflicts(catalogue), tools).with_problems(*problems)
+            return after.evolve(plugins={**after.plugins, **records}, published={**after.published, **published})
 
         self.registry.contributions.change(add_listing)
 
@@ -115,9 +108,13 @@ class PluginManager:
                 self.owners.add(kind, names, origin)
             self.owners.add("commands", getattr(brought, "commands", ()), origin)  # only a manifest names them
 
-    def _gets(self, tool: Tool) -> bool:
-        """Whether a plugin's tool gets its name."""
-        return self.owners.has("tools", tool.name, tool.origin)
+    def _with_tools(self, catalogue: Catalogue, tools: Iterable[Tool]) -> Catalogue:
+        """A catalogue with these tools of plugins; those that don't get their names are held back."""
+        getting, held = list[Tool](), list[Tool]()
+        for tool in tools:
+            (getting if self.owners.has("tools", tool.name, tool.origin) else held).append(tool)
+        after, _ = catalogue.with_tools(getting, self.config.conflicts or "keep")
+        return after.holding_back(held)
 
     def _without_conflicts(self, catalogue: Catalogue) -> Catalogue:
         conflicts = (conflict for conflict in self.owners.conflicts() if conflict.kind != "plugins")
@@ -156,11 +153,9 @@ class PluginManager:
         try:
             return tool.with_spec(name=name)
         except InvalidNameError:
-            cause = (
-                f"tool {tool.name!r} keeps its name: {name[:100]!r}, which [prefix] or [rename] makes of it, can't "
-                "name a tool (1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first); change that line of "
-                "pegboard.toml"
-            )
+            made = f"{name[:100]!r}, which [prefix] or [rename] makes of it, can't name a tool"
+            rule = "1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first"
+            cause = f"tool {tool.name!r} keeps its name: {made} ({rule}); change that line of pegboard.toml"
             self.report(Problem(cause, plugin=plugin, distribution=tool.origin.distribution))
             return tool
 
@@ -169,9 +164,9 @@ class PluginManager:
         self._plugins[plugin.name] = plugin
         return plugin
 
-    def _list(self, plugin: Plugin, manifest: PluginManifest) -> list[Tool]:
-        """The tools of a plugin's manifest, under their names in this registry; all its names are claimed."""
-        plugin.manifest, plugin.listed = manifest, {}
+    def _list(self, plugin: Plugin, manifest: PluginManifest) -> Plugin:
+        """The plugin with its manifest, and with its tools under their names in this registry; reserves all names."""
+        plugin.manifest, plugin.is_listed = manifest, True
         for written in manifest.tools:
             try:
                 spec = visible_spec(written)
@@ -183,7 +178,7 @@ class PluginManager:
             facts = manifest.requests.get(spec.name)
             plugin.listed[spec.name] = self._configure(plugin.name, tool if facts is None else facts.on(tool, handler))
         self.reserve(plugin.origin, plugin.listed.values(), manifest)
-        return [*plugin.listed.values()]
+        return plugin
 
     def _live_tool(self, plugin: Plugin, name: str) -> Tool:
         """The tool with its code, for a `LazyHandler`."""
@@ -192,11 +187,8 @@ class PluginManager:
             raise plugin.failure
         tool = plugin.live.get(name)
         if tool is None:
-            raise StaleSpecError(
-                plugin.name,
-                f"its code and what is listed differ in tool {name!r}; {_REFRESH}",
-                distribution=plugin.origin.distribution,
-            )
+            cause = f"its code and what is listed differ in tool {name!r}; {_REFRESH}"
+            raise StaleSpecError(plugin.name, cause, distribution=plugin.origin.distribution)
         return tool
 
     def _load(self, plugin: Plugin) -> None:
@@ -230,10 +222,7 @@ class PluginManager:
             plugin.denying = Callback(nonblocking(lambda *_call: refusal), owner)
         plugin.failure = PluginError(plugin.name, cause, distribution=plugin.origin.distribution)
         plugin.record = plugin.record.evolve(status=status, cause=cause, load=None)
-        own, chains = {plugin.name: plugin.record}, self._chains()
-        self.registry.contributions.change(
-            lambda each: each.evolve(plugins={**each.plugins, **own}, plugin_callbacks=chains)
-        )
+        self.registry.contributions.change(partial(self._recorded, plugin))
         if status == "quarantined":
             self.report(Problem.of(plugin.origin, cause, offers=plugin.manifest.offers))
 
@@ -241,26 +230,24 @@ class PluginManager:
         """Registers what a plugin brought; tools that are still as listed are replaced by live ones."""
         origin, listed, faults = plugin.origin, plugin.listed, [*plugin.faults]
         plugin.live = {tool.name: self._configure(plugin.name, tool) for tool in plugin.tools}
-        now, then = ({name: tool.spec for name, tool in tools.items()} for tools in (plugin.live, listed or {}))
-        if listed is not None and (changed := compare_tools(now, then)):
+        now, then = ({name: tool.spec for name, tool in tools.items()} for tools in (plugin.live, listed))
+        if plugin.is_listed and (changed := compare_tools(now, then)):
             plugin.live = {name: tool for name, tool in plugin.live.items() if name not in changed}
             faults.append(f"its listing differs: {', '.join(changed.values())}; {_REFRESH}")
             if self.on_stale is not None:
                 self.on_stale(plugin.name)
         self.reserve(origin, plugin.live.values(), plugin)
-        tools = plugin.live if listed is None else listed
+        tools = listed if plugin.is_listed else plugin.live
         plugin.record = _record(plugin, "loaded", plugin.hooks, tools.values(), faults)
         plugin.is_loaded = True
 
         def register(catalogue: Catalogue) -> Catalogue:
             catalogue = self._without_conflicts(catalogue)
-            if listed is None:
-                own = filter(self._gets, plugin.live.values())
-                catalogue, _ = catalogue.with_tools(own, self.config.conflicts or "keep")
-                catalogue = catalogue.holding_back(each for each in plugin.live.values() if not self._gets(each))
-            else:
+            if plugin.is_listed:
                 pairs = {id(tool): plugin.live[name] for name, tool in listed.items() if name in plugin.live}
                 catalogue = catalogue.with_replaced(pairs)
+            else:
+                catalogue = self._with_tools(catalogue, plugin.live.values())
             toolsets = [each for each in plugin.toolsets if self.owners.has("toolsets", each.name, origin)]
             catalogue = catalogue.with_toolsets(toolsets)
             causes = list(faults)
@@ -270,11 +257,15 @@ class PluginManager:
                         catalogue = catalogue.with_extra(kind, name, things[name], origin)
                     except ValueError as error:
                         causes.append(str(error))
-            return catalogue.with_problems(*_problems(plugin, causes)).evolve(
-                plugins={**catalogue.plugins, plugin.name: plugin.record}, plugin_callbacks=self._chains()
-            )
+            return self._recorded(plugin, catalogue.with_problems(*_problems(plugin, causes)))
 
-        self.registry.contributions.change(register, loads=listed is not None)
+        self.registry.contributions.change(register, loads=plugin.is_listed)
+
+    def _recorded(self, plugin: Plugin, catalogue: Catalogue) -> Catalogue:
+        """A catalogue with a plugin's present record, and with the callbacks of all plugins."""
+        return catalogue.evolve(
+            plugins={**catalogue.plugins, plugin.name: plugin.record}, plugin_callbacks=self._chains()
+        )
 
     def report(self, *problems: Problem) -> None:
         """Adds problems to the registry's."""

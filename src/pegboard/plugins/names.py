@@ -12,13 +12,14 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from attrs import field
 
 from pegboard.catalogue import EXTRAS, Catalogue
 from pegboard.config import normalised
 from pegboard.files import read_state, write_state
+from pegboard.json import is_object
 from pegboard.tools.spec import Origin, Problem
 from pegboard.typing import define, frozen
 
@@ -30,8 +31,8 @@ Names = Mapping[str, Mapping[str, str]]  # kind -> name -> the normalised name o
 
 def load_accepted_names() -> Names:
     """Which distribution each name was accepted for in this environment; nothing where the file is invalid."""
-    kinds: dict[str, Any] = _environments().get(sys.prefix) or {}
-    return {kind: kinds[kind] for kind in KINDS if isinstance(kinds.get(kind), dict)}
+    kinds = _environments().get(sys.prefix, {})
+    return {kind: kinds[kind] for kind in KINDS if is_object(kinds.get(kind))}
 
 
 def accept(names: Names) -> None:
@@ -42,9 +43,8 @@ def accept(names: Names) -> None:
 
 
 def _environments() -> dict[str, Any]:
-    given: Any = read_state(_FILE).get("environments")
-    found: dict[str, Any] = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    return {prefix: kinds for prefix, kinds in found.items() if isinstance(kinds, dict)}
+    found = read_state(_FILE).get("environments")
+    return {prefix: kinds for prefix, kinds in found.items() if is_object(kinds)} if is_object(found) else {}
 
 
 @frozen
@@ -52,10 +52,9 @@ class NameConflict:
     """A name that several distributions bring."""
 
     kind: str  # one of `KINDS`
-    name: str  # the name
+    name: str
     origins: tuple[Origin, ...]  # what brings it, one origin a distribution
-    # the distribution that gets it, as it is spelt there; `None` where it was accepted for none of them
-    owner: str | None
+    owner: str | None  # the distribution that it was accepted for, as it is spelt there, or `None`
 
     @property
     def held_back(self) -> tuple[Origin, ...]:
@@ -65,9 +64,8 @@ class NameConflict:
     def problem(self, origin: Origin) -> Problem:
         """The problem of one that doesn't get it, with the line of configuration that resolves it."""
         others = [each.distribution or "?" for each in self.origins if each != origin]
-        if self.owner is not None:
-            why = f"{self.owner} has the name, and not {origin.distribution}"
-        else:
+        why = f"{self.owner} has the name, and not {origin.distribution}"
+        if self.owner is None:
             why = f"{' and '.join(others)} {'bring' if len(others) > 1 else 'brings'} one, too"
         fix = f"in pegboard.toml, block = [{', '.join(map(json.dumps, others))}] resolves it"
         if self.kind == "tools":
@@ -113,9 +111,8 @@ class NameOwners:
                 yield NameConflict(kind, name, tuple(origins.values()), written)
 
     def _owner(self, kind: str, name: str, origins: Mapping[str, Origin]) -> str | None:
-        preferred = self.preferred & origins.keys()
-        if preferred:
-            return next(iter(preferred)) if len(preferred) == 1 else None
+        if preferred := self.preferred & origins.keys():
+            return min(preferred) if len(preferred) == 1 else None
         if self._accepted is None:
             self._accepted = load_accepted_names()
         accepted = self._accepted.get(kind, {}).get(name)

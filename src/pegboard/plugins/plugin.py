@@ -16,15 +16,7 @@ from pegboard.callbacks import ONLY, Callback, accept_keywords
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, PluginRecord, limit_of
 from pegboard.config import Config, with_secrets
 from pegboard.contributions import is_toolset
-from pegboard.errors import (
-    PegboardError,
-    PluginError,
-    SchemaError,
-    cause_of,
-    did_you_mean,
-    hide,
-    suggest,
-)
+from pegboard.errors import PegboardError, PluginError, SchemaError, cause_of, did_you_mean, hide, suggest
 from pegboard.plugins.manifest import PluginManifest
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread, watch_side_effects
 from pegboard.tools.spec import Origin
@@ -57,8 +49,8 @@ class Plugin:
     manifest: PluginManifest = field(factory=lambda: PluginManifest(""))  # what it is expected to bring
     record: PluginRecord = field(init=False)  # its present record
     config: Config | None = None  # what its registry was loaded with
-    # its tools as they were registered from its manifest, by their names in its code; or `None`
-    listed: dict[str, Tool] | None = None
+    is_listed: bool = False  # whether it is registered from its manifest
+    listed: dict[str, Tool] = field(factory=dict[str, Tool])  # its tools as they were then, by their names in its code
     # its tools with their code that are as they were listed, likewise
     live: dict[str, Tool] = field(factory=dict[str, Tool])
     failure: PluginError | None = None  # why it can't be loaded, or `None`
@@ -87,10 +79,8 @@ class Plugin:
     @property
     def names(self) -> dict[str, list[str]]:
         """The names of what it brings besides tools, by kind."""
-        return {
-            "toolsets": [each.name for each in self.toolsets],
-            **{kind: list(of) for kind, of in self.extras.items()},
-        }
+        of_extras = {kind: list(of_kind) for kind, of_kind in self.extras.items()}
+        return {"toolsets": [each.name for each in self.toolsets], **of_extras}
 
     @property
     def hooks(self) -> tuple[str, ...]:
@@ -153,13 +143,10 @@ def load_within(load: Callable[[], _T], notes: list[str], seconds: float = LOAD_
             return run_in_thread(seconds, load)
         except (ValueError, RuntimeError) as error:
             if "main thread" in str(error) or "no current event loop" in str(error):
-                error.args = (f"{str(error).removesuffix('.')}; {_IN_A_THREAD}",)
+                where = "plugins are loaded in a thread, without an event loop"
+                advice = f"{where}: its author has to do this when a tool runs"
+                error.args = (f"{str(error).removesuffix('.')}; {advice}",)
             raise
-
-
-_IN_A_THREAD: Final = (
-    "plugins are loaded in a thread, without an event loop: its author has to do this when a tool runs"
-)
 
 
 def _find_implementations(plugin: Plugin) -> None:
@@ -171,11 +158,10 @@ def _find_implementations(plugin: Plugin) -> None:
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     manager.register(plugin.thing, plugin.name)
-    callers = dict.fromkeys(manager.get_hookcallers(plugin.thing) or ())  # pluggy 1.6 names one for each implementation
-    for name, spec, implementation in [
-        (hook.name, hook.spec, each) for hook in callers for each in hook.get_hookimpls()
-    ]:
-        if spec is None:
+    hooks = dict.fromkeys(manager.get_hookcallers(plugin.thing) or ())  # pluggy 1.6 names one for each implementation
+    for caller, implementation in [(hook, each) for hook in hooks for each in hook.get_hookimpls()]:
+        name = caller.name
+        if caller.spec is None:
             if not implementation.optionalhook:
                 known = (name for name in vars(hookspecs) if name.startswith("pegboard_"))
                 plugin.faults.append(f"there is no hook {name!r}.{did_you_mean(suggest(name, known))}")
