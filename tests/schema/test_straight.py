@@ -77,9 +77,9 @@ made = []
 
 
 def note(value: int) -> int:
-    made.append(value)
     if value < 0:
         raise ValueError("negative")
+    made.append(value)
     return value
 
 
@@ -190,21 +190,21 @@ def test_what_runs_no_code_of_its_author_is_bound_by_straight_code(annotation):
 @pytest.mark.parametrize(
     ("wrap", "value", "expected"),
     [
-        (lambda item: list[item], lambda item: [item(1), item(2), item(-1)], [1, 2, -1]),
+        (lambda item: list[item], lambda item: [item(1), item(2), item(-1)], [1, 2]),
         (
             lambda item: NamedTuple("Both", [("a", item), ("b", item)]),
             lambda item: {"a": item(1), "b": item(-1)},
-            [1, -1],
+            [1],
         ),
         (
             lambda item: NamedTuple("In", [("a", dict[str, item]), ("b", item)]),
             lambda item: {"a": {"": item(1)}, "b": item(-1)},
-            [1, -1],
+            [1],
         ),
     ],
 )
 @pytest.mark.parametrize("item", [Noted, NotedData, OwnConstructor, Validated, OwnNumber])
-def test_no_author_sees_a_value_made_twice_where_one_is_refused(item, wrap, value, expected):
+def test_no_author_sees_a_value_made_twice_where_another_is_refused(item, wrap, value, expected):
     made.clear()
     hook = structure_hook(adapter_of(wrap(item)))
     with pytest.raises(StructureError, match="negative"):
@@ -223,7 +223,7 @@ def test_no_author_sees_an_argument_made_twice_where_another_is_refused(item):
         key: number if item is OwnNumber else {"number": number} for key, number in (("first", 1), ("last", -1))
     }
     assert "negative" in Tool.from_function(probe, flatten=False).check(arguments)[0]
-    assert made == [1, -1]
+    assert made == [1]
 
 
 def test_an_unvalidated_value_is_refused_by_the_exceptions_class():

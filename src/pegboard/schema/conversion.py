@@ -8,6 +8,7 @@ checks in Python), and raise a `StructureError` with its path.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import chain, repeat
 from keyword import iskeyword
@@ -312,18 +313,27 @@ def _structure_record(adapter: RecordAdapter) -> StructureHook:
         try:
             return cls(**fields)
         except Exception as error:
-            raise constructor_error(cls.__name__, error).below(*_refused_field(cls, error)) from error
+            raise constructor_error(cls.__name__, error).below(*_refused_field(cls, fields)) from error
 
     return structure_record
 
 
-def _refused_field(cls: Any, error: Exception) -> Sequence[str]:
-    """The key of the field whose validator (of attrs) raised an error, as its frame has it; else nothing."""
-    import traceback
-
-    fields = attrs.fields(cls) if attrs.has(cls) else ()
-    values = (value for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values())
-    return next(([each.alias] for value in values for each in fields if each is value), ())
+def _refused_field(cls: Any, fields: Mapping[str, Any]) -> Sequence[str]:
+    """The key of the field whose validator (of attrs) refuses its value; nothing if it was something else."""
+    validated = [each for each in attrs.fields(cls) if each.validator] if attrs.has(cls) else []
+    if not validated:
+        return []
+    made: Any = None
+    with suppress(Exception):
+        made = cls.__new__(cls)
+        made.__init__(**fields)  # sets the attributes, and refuses them again
+    for each in validated:
+        try:
+            if hasattr(made, each.name):
+                each.validator(made, each, getattr(made, each.name))
+        except Exception:  # noqa: BLE001  (a validator may raise anything)
+            return [each.alias]
+    return []
 
 
 def _structure_union(adapter: UnionAdapter) -> StructureHook:
