@@ -286,9 +286,8 @@ def constructor_error(name: str, error: Exception) -> StructureError:
     return StructureError(f"{name} refused the value ({type(error).__name__})")
 
 
-# Our own values to JSON data, and from untrusted JSON data: a field's key is `json_key(...)` in its metadata; else its
-# name, in camelCase for a `JsonRecord`. A missing or null value takes the field's default, other keys are ignored, and
-# nothing is coerced.
+# Our own values as JSON data, which isn't trusted: a field's key is `json_key(...)` in its metadata, else its name, in
+# camelCase for a `JsonRecord`. A missing or null value takes the default, other keys are ignored, nothing is coerced.
 
 T = TypeVar("T")
 
