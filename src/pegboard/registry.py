@@ -500,7 +500,7 @@ class ToolRegistry(Registrar):
             with self.contributions.lock:
                 if self._dispatcher is None:
                     own = self._executor, self._prepare_all
-                    self._dispatcher = Dispatcher.of(self.limits, self.services, self._grants, *own)
+                    self._dispatcher = Dispatcher(self.limits, self.services, self._grants, *own)
                     self.services.changed = self._prepare_again
         return self._dispatcher
 

@@ -8,10 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 
 import attrs
-from attrs import field
 
 from pegboard.callbacks import Callback, is_read_only
 from pegboard.dispatch.locks import (
@@ -32,7 +31,7 @@ from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.limits import Limits
-from pegboard.typing import define, frozen
+from pegboard.typing import frozen
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
 
+T = TypeVar("T")
 
 _CLOSE_SECONDS: Final = 5.0  # for the loops of `call_sync` to end
 _MOST_UNDER_WAY: Final = 256  # calls of one tool by `call_sync`
@@ -72,48 +72,38 @@ class Health:
     dropped_events: int = 0
 
 
-@define(eq=False)
 class Dispatcher:
     """Dispatcher of one registry."""
 
     new: ClassVar = CallState
     begin: ClassVar = staticmethod(state_for)
     run: ClassVar = staticmethod(run_call)
-    settings: Settings  # what its host has set, without approver and observers, which may change
-    prepared: Callable[[], tuple[CallSnapshot, Settings]]  # returns what calls can reach now, and the settings
-    runtime: Runtime = field(init=False)  # what its calls share
-    emit: Callable[[Any], None] | None = None  # sends an event to the observers
-    observers: Observers | None = None  # delivers events to observers, once there are some
-    _under_way: list[str] = field(factory=list[str], init=False)  # the names of the calls by `call_sync` that run
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         limits: Limits,
         provided: Services,
         grants: Grants | None,
         executor: Callable[[str], Awaitable[Any]],
         prepared: Callable[[], tuple[CallSnapshot, Settings]],
-    ) -> Dispatcher:
-        """A dispatcher for one registry."""
-
-        def texts() -> ResultTexts | None:
-            from pegboard.dispatch.truncate import ResultTexts
-
-            return provided.use_now(ResultTexts, ToolContext()) if ResultTexts in provided else None
-
-        dispatcher = cls(Settings(limits, host=DispatchHost()), prepared)
-        dispatcher.runtime = Runtime(
+    ) -> None:
+        """`prepared` returns what calls can reach now, and the settings."""
+        self.settings: Final = Settings(limits, host=DispatchHost())  # without approver and observers, which may change
+        self.emit: Callable[[Any], None] | None = None  # sends an event to the observers
+        self.observers: Observers | None = None  # delivers events to observers, once there are some
+        self._provided: Final = provided
+        self._prepared: Final = prepared
+        self._under_way: Final[list[str]] = []  # the names of the calls by `call_sync` that run
+        self.runtime: Final = Runtime(  # what its calls share
             locks=LockManager(limits.max_concurrency),
             grants=grants or None,
             awaits_grants=iscoroutinefunction(getattr(grants, "rules", None)),
-            texts=texts,
-            new_operations=dispatcher.new_operations,
+            texts=self._find_texts,
+            new_operations=self._new_operations,
             executor=executor,
             provided=provided,
         )
-        provided.run = dispatcher.run_in_thread
-        return dispatcher
+        provided.run = self._run_in_thread
 
     @property
     def store(self) -> ResultStore:
@@ -123,29 +113,38 @@ class Dispatcher:
     @property
     def operations(self) -> Operations:
         """The long-running operations."""
-        return cast("Operations", self.runtime.operations)
+        return self.runtime.operations
 
-    def new_operations(self) -> Operations:
-        """Creates the registry of long-running operations, when something asks for it."""
-        from pegboard.dispatch.background import Operations
+    def _new_operations(self) -> Operations:
+        from pegboard.dispatch.background import Operations  # loaded when something asks for them
 
         def emit(event: CallEvent) -> None:
             if self.emit is not None:
                 self.emit(event)
 
-        def find_store() -> OperationStore | None:
-            from pegboard.dispatch.operations import OperationStore
+        return Operations(emit=emit, find_store=self._find_operation_store, revive=self.revive)
 
-            provided = self.runtime.provided
-            if provided is None or not provided.may_find(OperationStore) or OperationStore not in provided:
-                return None
-            return provided.use_now(OperationStore, ToolContext())
+    def _find_texts(self) -> ResultTexts | None:
+        from pegboard.dispatch.truncate import ResultTexts
 
-        return Operations(emit=emit, find_store=find_store, revive=self.revive)
+        return self._find_service(ResultTexts)
+
+    def _find_operation_store(self) -> OperationStore | None:
+        from pegboard.dispatch.operations import OperationStore
+
+        return self._find_service(OperationStore)
+
+    def _find_service(self, kind: type[T]) -> T | None:
+        """The service of a type, if the host or a plugin provides one."""
+        provided = self._provided
+        return provided.use_now(kind, ToolContext()) if provided.may_find(kind) and kind in provided else None
+
+    async def _run_in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await self.runtime.threads.run(function, *arguments)
 
     def revive(self, stored: StoredCall) -> CallState:
         """The state of a call that another process has begun, to complete its operation here."""
-        snapshot, settings = self.prepared()
+        snapshot, settings = self._prepared()
         request, position = stored.request, BatchPosition(stored.index)
         call = ToolCall(request.tool, request.arguments, request.call_id)
         state = state_of(call, request.context(), snapshot, settings, position)
@@ -153,10 +152,6 @@ class Dispatcher:
             state.run_elsewhere(snapshot.find(request.tool))
         state.change(request.arguments)
         return state
-
-    async def run_in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function of a host or plugin in a thread; see `WorkerPool.run`."""
-        return await self.runtime.threads.run(function, *arguments)
 
     def prepare(
         self,
@@ -169,20 +164,18 @@ class Dispatcher:
 
         `find` returns the tool of a name, or raises `CallError`; `callbacks` the catalogue's callbacks of a hook.
         """
-        provided = self.runtime.provided
-        self.runtime.locks.use_backend(provided is not None and provided.may_find(LockBackend))
+        self.runtime.locks.use_backend(self._provided.may_find(LockBackend))
         tools = tuple(tool for tool in tools if tool.offered)
         hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "approve_call", "wrap_call")
         called = {hook: chain for hook in hooks if (chain := callbacks(hook))}
-        watching = callbacks("observe")
-        if watching and self.observers is None:
+        self.emit = None
+        if watching := callbacks("observe"):
             from pegboard.dispatch.events import Observers  # loaded with the first observer
 
-            self.observers = Observers()
-        emit = self.observers.sender(watching) if watching and self.observers is not None else None
-        self.emit = emit
+            self.observers = self.observers or Observers()
+            self.emit = self.observers.sender(watching)
         snapshot = CallSnapshot(self.runtime, find, tools, {tool.name: tool for tool in tools}, called)
-        return snapshot, attrs.evolve(self.settings, approver=approver, emit=emit)
+        return snapshot, attrs.evolve(self.settings, approver=approver, emit=self.emit)
 
     def set_permissions(self, permissions: Permissions | None) -> None:
         """Sets the permissions, also for calls that are waiting to run."""
@@ -216,20 +209,18 @@ class Dispatcher:
         """The result of a call, which this thread waits for; see `ToolRegistry.call_sync`."""
         from pegboard.threads import running_loop, waiting  # loaded with the first call of a plain tool
 
-        self._under_way.append(name)  # a list's operations are atomic
-        is_runaway = self._under_way.count(name) > _MOST_UNDER_WAY
-
         async def run() -> ToolResult:
-            if is_runaway:
-                text = f"{name} was not run: {_MOST_UNDER_WAY} calls of it are under way. Does it call itself?"
-                return ToolResult.error("limit", text)
             try:
                 return await call()
             finally:
                 if self.observers is not None:  # async observers get no events once the loop is closed
                     await self.observers.drain(threads=False)
 
+        self._under_way.append(name)  # a list's operations are atomic
         try:
+            if self._under_way.count(name) > _MOST_UNDER_WAY:
+                text = f"{name} was not run: {_MOST_UNDER_WAY} calls of it are under way. Does it call itself?"
+                return ToolResult.error("limit", text)
             with waiting():
                 return asyncio.run(run()) if running_loop() is None else self.runtime.loops.run(run)
         except CancelledError:
@@ -297,15 +288,9 @@ class Dispatcher:
             index = scheduler.add(_first_request(call, snapshot.find))
             return state_of(call, context, snapshot, settings, BatchPosition(index, scheduler, hold_until=hold_until))
 
-        return Batch(
-            states,
-            make_state,
-            sequential=options.get("sequential", False),
-            steering=options.get("steering"),
-            on_steering=options.get("on_steering", "skip"),
-            cut_off=options.get("cut_off", False),
-            listener=options.get("listener"),
-        )
+        own_names = ("sequential", "steering", "on_steering", "cut_off", "listener")
+        own_options: dict[str, Any] = {name: value for name, value in options.items() if name in own_names}
+        return Batch(states, make_state, **own_options)
 
     async def resumed(
         self,

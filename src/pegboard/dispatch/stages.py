@@ -352,15 +352,12 @@ class _WholeCall:
 
 
 async def _end(state: CallState) -> None:
-    running, result = state.running, state.result
+    running, result, operations = state.running, state.result, None
     has_run = running is not None and running.lock is not None and result is not None and not result.is_error
     if has_run and state.tool is not None and state.tool.spec.long_running:
         operations = state.runtime.operations
-        if operations is not None:
-            if operations.is_stored:
-                await state.runtime.threads.run(operations.begin, state)
-            else:
-                operations.begin(state)  # the result of a long-running tool becomes a pending one
+    if operations is not None:  # the result of a long-running tool becomes a pending one
+        await state.runtime.threads.run(operations.begin, state) if operations.is_stored else operations.begin(state)
     failure = state.error
     # The callbacks have seen the result, or get the one after the host has run the call, or a person has answered.
     waits = _waits(state, failure.kind if isinstance(failure, CallError) else None)

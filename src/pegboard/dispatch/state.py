@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from attrs import field
 
@@ -111,22 +111,6 @@ class CurrentPermissions:
     are_own: bool = False
 
 
-class LongRunning(Protocol):
-    """What calls need of a registry's `Operations`, which itself runs the last stages of calls."""
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether `begin` may block."""
-        ...
-
-    def begin(self, state: CallState, /) -> object:
-        """Marks the result of a long-running tool as pending."""
-
-    def go_on(self, state: CallState, work: Awaitable[Any] | Callable[[], Any], /) -> str:
-        """Starts background work of a call; returns the operation's id."""
-        ...
-
-
 @frozen(eq=False, slots=False)  # a dict, in which threads that ask at once find the same object
 class Runtime:
     """What the calls of a registry share as long as it lives."""
@@ -138,7 +122,7 @@ class Runtime:
     _grants: Grants | None = field(default=None, alias="grants")
     awaits_grants: bool = False  # whether the store of grants has an async `rules`
     texts: Callable[[], ResultTexts | None] | None = None  # persistent store of results; `None`: nothing is stored
-    new_operations: Callable[[], LongRunning] | None = None  # `None`: nothing goes on after its call
+    new_operations: Callable[[], Any] | None = None  # makes its `Operations`; `None`: nothing goes on after its call
     executor: Callable[[str], Awaitable[Any]] | None = None  # by name, loading its plugin; `None`: tools run here only
     provided: Services | None = None  # the services that the host provides to tools, by type
 
@@ -176,8 +160,8 @@ class Runtime:
         return vars(self).setdefault("store", None if self.texts is None else ResultStore(texts=self.texts))
 
     @cached_property
-    def operations(self) -> LongRunning | None:
-        """The long-running operations."""
+    def operations(self) -> Any:
+        """The long-running operations, `Operations`, which run the last stages of calls themselves; or `None`."""
         return vars(self).setdefault("operations", self.new_operations and self.new_operations())
 
     @cached_property
