@@ -12,7 +12,7 @@ import pytest
 from nats.js.errors import NotFoundError
 from nats_running import KINDS, PATIENCE, Server, WorkerProcess
 
-from pegboard import Permissions, Policy, ReadonlyContext, ToolContext, ToolRegistry, tool, tool_of
+from pegboard import Once, Permissions, Policy, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool, tool_of
 from pegboard.execution import LocalExecutor
 from pegboard.testing import EXECUTOR_TOOLS, executors as suite
 from pegboard.worker import Worker
@@ -130,6 +130,54 @@ async def test_a_worker_that_has_too_much_to_do_refuses_what_has_waited_too_long
         result = await registry.call("check_add", {"a": 1, "b": 2})
         endless.cancel()
     assert (result.kind, "its worker was busy" in result.text) == ("not_executed", True)
+
+
+@both
+async def test_a_person_may_take_longer_than_a_worker_waits_for_a_sign(kind, server, serving, monkeypatch):
+    monkeypatch.setattr("pegboard_nats.connection._CHECK_SECONDS", 0.1)
+    settings, client = server.settings(prefix=f"patient-{kind}", dead_after=0.5), await nats.connect(server.url)
+    signs = await client.subscribe("_INBOX.*.*.alive")
+
+    async def decide(request, context):
+        for _ in range(10):
+            await signs.next_msg(PATIENCE)
+        return Once()
+
+    async with serving(KINDS[kind](settings), worker()), calling(KINDS[kind](settings)) as registry:
+        outcome = await registry.dispatch([ToolCall("check_patient", {}, "1")], context=ANN, approver=decide)
+    await client.close()
+    assert [result.kind for result in outcome.results] == [None]
+
+
+async def test_only_inboxes_are_sent_to_where_the_other_side_names_a_subject(server, serving):
+    settings, client = server.settings(prefix="named", wait=PATIENCE), await nats.connect(server.url)
+    other, asked = await client.subscribe("other.>"), await client.subscribe(own := client.new_inbox())
+
+    async def play(message):
+        """A hostile worker."""
+        inbox = message.reply.removesuffix(".answer")
+        for subject in (own, "other.worker"):
+            await client.publish(f"{inbox}.worker", subject.encode())
+        for kind in ("question", "alive"):
+            await client.publish(f"{inbox}.{kind}", b"{}", reply="other.reply")
+        await client.request(f"{inbox}.question", b"{}", timeout=PATIENCE)
+        await asked.next_msg(PATIENCE)
+        await client.publish(message.reply, b'{"response": {"structuredContent": {"result": 3}}}')
+
+    playing = await client.subscribe("named.call.default", cb=play)
+    async with calling(NatsExecutor(settings)) as registry:
+        assert (await registry.call("check_add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+        await playing.unsubscribe()
+        async with serving(NatsExecutor(settings), worker()):
+            await client.publish("named.call.default", b"{}", reply="other.inbox.answer")
+            assert (await registry.call("check_add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+    async with serving(KINDS["jetstream"](settings), worker()), asyncio.timeout(PATIENCE):
+        await client.jetstream().publish("named.queue.default.id", b'["other.inbox",false,"","",0,""]\n{}')
+        while (await client.jetstream().stream_info("named-calls")).state.messages:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await client.flush()
+    assert other.pending_msgs == 0
+    await client.close()
 
 
 @pytest.mark.slow

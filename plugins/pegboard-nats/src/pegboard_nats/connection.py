@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from secrets import token_hex
+from typing import Any, Final, TypeAlias, TypeVar
 
 from attrs import define, field
 from nats.aio.client import Client
@@ -17,26 +19,89 @@ from pegboard.errors import cause_of
 from pegboard.worker import SentCall
 from pegboard_nats.settings import NatsSettings
 
-_RECONNECT_SECONDS: Final = 0.25
-# The tasks that close the connections. Loops don't keep tasks alive, and executors may be dropped before them.
-_KEEPING: Final = set[asyncio.Task[None]]()
+T = TypeVar("T")
+_Receive: TypeAlias = Callable[[Msg], Awaitable[None]]
+_OPTIONS: Final[Any] = {"name": "pegboard", "max_reconnect_attempts": -1, "reconnect_time_wait": 0.25}  # seconds
+_RECONNECT_SECONDS: Final = 0.05
+_CHECK_SECONDS: Final = 1.0  # after which one side of a call asks whether the other is there
+_MOST_MISSED: Final = 3  # a side is away for a moment when the server was restarted
+_INBOX: Final = re.compile(r"_INBOX(\.\w+)+", re.ASCII)
+_connecting: Final = set[asyncio.Task[None]]()  # and closing: executors may be dropped before their connections
+
+
+class LostError(Exception):
+    """The other side of a call, or the server, is gone."""
 
 
 class EncryptedClient(Client):
     """Client that sends nothing to a server without TLS: nats-py encrypts only where the server asks for it."""
 
     def _connect_command(self) -> bytes:  # what is sent first, the login
-        server: dict[str, Any] = self._server_info
-        if not server.get("tls_required"):
+        if not dict[str, Any](self._server_info).get("tls_required"):
             raise Error("it offers no TLS, which the settings ask for")
         return super()._connect_command()
 
 
-async def subscribe(
-    client: Client, subject: str, receive: Callable[[Msg], Awaitable[None]] | None = None, *, queue: str = ""
-) -> Subscription:
+async def subscribe(client: Client, subject: str, receive: _Receive | None = None, queue: str = "") -> Subscription:
     """Subscribes to a subject; without `receive`, the subscription has the messages."""
     return await client.subscribe(subject, queue, receive)  # pyright: ignore[reportUnknownMemberType]
+
+
+def is_inbox(subject: str) -> bool:
+    """Whether a subject that another program names may be sent to: only inboxes may, as this login can do more."""
+    return _INBOX.fullmatch(subject) is not None
+
+
+async def respond(client: Client, message: Msg, data: bytes) -> None:
+    """Replies to a message, if it asks for that."""
+    if is_inbox(message.reply):
+        with suppress(Error):  # the connection is closed, or was lost for long
+            await client.publish(message.reply, data)
+
+
+def start(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Starts a task, and keeps it until it ends: its loop doesn't."""
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
+
+
+async def _ignore(_error: Exception) -> None:
+    """The client has its last error."""
+
+
+async def hear(client: Client, awaited: asyncio.Future[T], whom: Callable[[], str | None], dead_after: float) -> T:
+    """What is awaited from the other side of a call, which is asked meanwhile whether it still has the call.
+
+    Args:
+        client: The client.
+        awaited: What comes from there; it is cancelled if it doesn't.
+        whom: The subject that answers `yes` there if so, or `None` as long as it isn't known.
+        dead_after: Seconds without a sign after which the other side is gone.
+
+    Raises:
+        LostError: It is gone.
+    """
+    loop = asyncio.get_running_loop()
+    heard, missed = loop.time(), 0
+    try:
+        while not (await asyncio.wait([awaited], timeout=_CHECK_SECONDS))[0]:
+            try:
+                if (subject := whom()) is not None and client.is_connected:
+                    reply = await client.request(subject, timeout=_CHECK_SECONDS)
+                    heard, missed = loop.time(), 0
+                    if reply.data != b"yes" and not awaited.done():
+                        raise LostError("its other side has ended it, and the answer was lost")
+            except NoRespondersError:
+                missed += 1
+            except Error:
+                pass  # slow; or the connection is lost for now
+            if missed > _MOST_MISSED or loop.time() - heard > dead_after:
+                raise LostError("its other side, or the connection to it, was lost")
+        return awaited.result()
+    finally:
+        awaited.cancel()
 
 
 @define(eq=False)
@@ -46,42 +111,16 @@ class OpenCall:
     Attributes:
         sent: The call.
         inbox: The beginning of the subjects of what its worker sends.
-        answer: What ends it.
-        worker: The subject of the worker that has taken it, or `None`.
+        answer: What ends it; `None` says that no worker listens.
+        worker: The subject that its worker answers while it has the call, or `None`.
+        questions: The questions of its tool that are being answered.
     """
 
     sent: SentCall
     inbox: str
-    answer: asyncio.Future[bytes]
+    answer: asyncio.Future[bytes | None]
     worker: str | None = None
-    _questions: set[asyncio.Task[None]] = field(factory=set[asyncio.Task[None]], init=False)
-
-    async def receive(self, kind: str, message: Msg) -> None:
-        """Handles what a worker has sent: an untrusted message."""
-        if kind == "answer" and not message.reply:
-            if message.data or not message.headers:
-                self.answer.set_result(message.data)
-            else:
-                self.answer.set_exception(NoRespondersError())  # says the server
-        elif kind == "worker":
-            self.worker = message.data.decode(errors="replace")
-        elif kind == "event":
-            await self.sent.handle(message.data)
-        elif kind == "question" and message.reply:
-            task = asyncio.create_task(self._answer(message))
-            self._questions.add(task)
-            task.add_done_callback(self._questions.discard)
-
-    def end(self) -> None:
-        """Stops answering questions."""
-        self.answer.cancel()
-        for task in self._questions:
-            task.cancel()
-
-    async def _answer(self, message: Msg) -> None:
-        reply = await self.sent.handle(message.data) or b""
-        with suppress(Error):  # the connection is closed, or was lost for long
-            await message.respond(reply)
+    questions: set[asyncio.Task[None]] = field(factory=set[asyncio.Task[None]])
 
 
 @define(eq=False)
@@ -90,36 +129,44 @@ class Connection:
 
     Attributes:
         client: The client of nats-py.
+        inbox: The beginning of the subjects of what workers send to its calls.
     """
 
     client: Client
-    _inbox: str = field(init=False, default="")
+    inbox: str
     _calls: dict[str, OpenCall] = field(factory=dict[str, OpenCall], init=False)
-
-    async def listen(self) -> None:
-        """Subscribes to what workers send to the calls of this connection."""
-        self._inbox = self.client.new_inbox()
-        await subscribe(self.client, f"{self._inbox}.*.*", self._receive)
 
     @contextmanager
     def opened(self, sent: SentCall) -> Generator[OpenCall]:
         """A call that waits for its answer, until the end of the block."""
-        token = self.client.new_inbox().rpartition(".")[2]
-        call = OpenCall(sent, f"{self._inbox}.{token}", asyncio.get_running_loop().create_future())
-        self._calls[token] = call
+        token, answer = token_hex(16), asyncio.get_running_loop().create_future()
+        call = self._calls[token] = OpenCall(sent, f"{self.inbox}.{token}", answer)
         try:
             yield call
         finally:
             del self._calls[token]
-            call.end()
+            for task in call.questions:
+                task.cancel()
 
-    async def _receive(self, message: Msg) -> None:
+    async def receive(self, message: Msg) -> None:
+        """Handles what a worker has sent: an untrusted message."""
         _, token, kind = message.subject.rsplit(".", 2)
         call = self._calls.get(token)
-        if call is not None and not call.answer.done():
-            await call.receive(kind, message)
-        elif message.reply:
-            await message.respond(b"")
+        if call is None or call.answer.done():
+            await respond(self.client, message, b"no")
+        elif kind == "answer":
+            call.answer.set_result(message.data if message.data or not message.headers else None)
+        elif kind == "event":
+            await call.sent.handle(message.data)
+        elif kind == "question":
+            start(call.questions, self._answer(call.sent, message))
+        elif kind == "alive":
+            await respond(self.client, message, b"yes")
+        elif kind == "worker" and is_inbox(subject := message.data.decode(errors="replace")):
+            call.worker = subject
+
+    async def _answer(self, sent: SentCall, message: Msg) -> None:
+        await respond(self.client, message, await sent.handle(message.data) or b"")
 
 
 class Connections:
@@ -133,12 +180,6 @@ class Connections:
         self._settings: Final = settings
         self._made: Final = dict[asyncio.AbstractEventLoop, tuple[asyncio.Task[None], asyncio.Future[Connection]]]()
 
-    def ready(self) -> Connection | None:
-        """The connection of this event loop, if it is there."""
-        _, made = self._made.get(asyncio.get_running_loop(), (None, None))
-        connection = made.result() if made is not None and made.done() and made.exception() is None else None
-        return connection if connection is not None and connection.client.is_connected else None
-
     async def get(self) -> Connection:
         """The connection of this event loop, which is made if there is none.
 
@@ -148,13 +189,12 @@ class Connections:
         loop = asyncio.get_running_loop()
         if loop not in self._made:
             made = loop.create_future()
-            task = loop.create_task(self._keep(made))
-            self._made[loop] = task, made
-            _KEEPING.add(task)
-            task.add_done_callback(_KEEPING.discard)
-        connection = await asyncio.shield(self._made[loop][1])
-        if not connection.client.is_connected:
-            await self._reconnect(connection.client)
+            self._made[loop] = start(_connecting, self._keep(made)), made
+        connection, until = await asyncio.shield(self._made[loop][1]), loop.time() + self._settings.wait
+        while not connection.client.is_connected:
+            if loop.time() > until:
+                raise ConnectionError(f"the connection to NATS at {self._settings.where} was lost")
+            await asyncio.sleep(_RECONNECT_SECONDS)
         return connection
 
     async def aclose(self) -> None:
@@ -166,45 +206,18 @@ class Connections:
 
     async def _keep(self, made: asyncio.Future[Connection]) -> None:
         """Connects, and closes the connection when the loop ends, which cancels its tasks."""
-        client = EncryptedClient() if self._settings.is_encrypted else Client()
-        problems, loop = list[BaseException](), asyncio.get_running_loop()
-
-        async def note(error: Exception) -> None:
-            problems[:] = [error]
-
+        settings, client = self._settings, EncryptedClient() if self._settings.is_encrypted else Client()
         try:
-            async with asyncio.timeout(self._settings.wait):
-                await client.connect(
-                    **self._settings.options(),
-                    name="pegboard",
-                    error_cb=note,
-                    max_reconnect_attempts=-1,
-                    reconnect_time_wait=_RECONNECT_SECONDS,  # pyright: ignore[reportArgumentType]
-                )
-                connection = Connection(client)
-                await connection.listen()
+            async with asyncio.timeout(settings.wait):
+                await client.connect(**settings.options(), **_OPTIONS, error_cb=_ignore)
+                connection = Connection(client, client.new_inbox())
+                await subscribe(client, f"{connection.inbox}.*.*", connection.receive)
             made.set_result(connection)
             await asyncio.Event().wait()
-        except Exception as error:  # noqa: BLE001  also a file of a login that can't be read, or a missing package
-            made.set_exception(self._unreachable(problems[0] if problems else error))
-        except GeneratorExit:  # the loop was closed with its tasks: nothing can be awaited
-            loop = None
-            raise
-        finally:
-            made.cancel()
-            if loop is not None:
-                del self._made[loop]
-                with suppress(Exception):
-                    await client.close()
-
-    async def _reconnect(self, client: Client) -> None:
-        try:
-            async with asyncio.timeout(self._settings.wait):
-                while not client.is_connected:  # noqa: ASYNC110  the client has no event for it
-                    await asyncio.sleep(_RECONNECT_SECONDS / 5)
-        except TimeoutError:
-            raise self._unreachable(TimeoutError("the connection was lost")) from None
-
-    def _unreachable(self, error: BaseException) -> ConnectionError:
-        reason = cause_of(error, self._settings.secrets)
-        return ConnectionError(f"NATS at {self._settings.where} can't be reached: {reason}")
+        except (asyncio.CancelledError, Exception) as error:  # noqa: BLE001  also a login's file that can't be read
+            if not made.done():
+                reason = cause_of(client.last_error or error, settings.secrets)
+                made.set_exception(ConnectionError(f"NATS at {settings.where} can't be reached: {reason}"))
+            del self._made[asyncio.get_running_loop()]
+            with suppress(Exception):
+                await client.close()

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 from uuid import uuid4
 
 import attrs
+from attrs import frozen
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error
@@ -15,9 +16,9 @@ from nats.errors import Error
 from pegboard.errors import cause_of, operator_log
 from pegboard.execution import ExecutionResponse
 from pegboard.worker import PLAIN, ExecutorStatus, Wire, Worker, not_run_response, read_response
-from pegboard_nats.connection import Connection, OpenCall
-from pegboard_nats.executor import LostError, NatsExecutor
-from pegboard_nats.serving import Calls, Link, answer_of
+from pegboard_nats.connection import LostError, OpenCall
+from pegboard_nats.executor import NatsExecutor
+from pegboard_nats.serving import Calls, answer_of
 from pegboard_nats.settings import NatsSettings
 from pegboard_nats.status import status_of
 from pegboard_nats.store import DamagedError, Record, Store, id_of, lasting
@@ -26,6 +27,7 @@ _FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
 _FETCH_SECONDS: Final = 2.0
 _CANCEL_SECONDS: Final = 5.0
 _MOST_RUNS: Final = 3  # of a call that may run again: it may be what its workers die of
+_CANCELLED: Final = "The call was cancelled."
 _UNSYNCED: Final = (
     "JetStream acknowledges before it syncs unless its server has `sync_interval: always`: a power cut may lose calls "
     "and results of the last minutes. Set it there, then synced = true in [plugins.nats]."
@@ -54,7 +56,7 @@ class JetStreamExecutor(NatsExecutor):
             ValueError: The stored answer is invalid.
         """
         store, wait = await self._store((await self._connections.get()).client), _FIRST_POLL
-        while (found := await lasting(lambda: store.find(id_of(key)))) is not None and found.run:
+        while (found := await lasting(store.find, id_of(key))) is not None and found.run:
             if found.is_over:
                 return read_response(await store.load(found), self.wire)
             await asyncio.sleep(wait)
@@ -71,15 +73,11 @@ class JetStreamExecutor(NatsExecutor):
         client = (await self._connections.get()).client
         store = await self._store(client)
         await store.consumer(worker.queue)
-        calls, held = Calls(worker, client, self.settings.prefix, self._workers), dict[str, Msg]()
-        await calls.listen()
+        calls = await Calls(worker, client, self.settings, self._workers).listen()
         worker.started.set()
         async with asyncio.TaskGroup() as group:
-            beats = group.create_task(self._beat(held))
-            slot = _Slot(store, calls, held, self._wire(client))
-            slots = [group.create_task(slot.serve()) for _ in range(worker.max_concurrency)]
-            await asyncio.wait(slots)
-            beats.cancel()
+            for _ in range(worker.max_concurrency):
+                group.create_task(_Slot(store, calls, self._wire(client)).serve())
         await client.flush()
 
     async def status(self) -> ExecutorStatus:
@@ -91,13 +89,6 @@ class JetStreamExecutor(NatsExecutor):
         client = (await self._connections.get()).client
         lengths = await (await self._store(client)).lengths()
         return await status_of(client, self._workers, lengths)
-
-    async def _beat(self, held: dict[str, Msg]) -> None:
-        while True:
-            await asyncio.sleep(self.settings.dead_after / 3)
-            for message in [*held.values()]:
-                with suppress(Error):
-                    await message.in_progress()
 
     def _wire(self, client: Client) -> Wire:
         return attrs.evolve(self.wire, most_between=client.max_payload)  # longer requests and answers are stored apart
@@ -111,7 +102,7 @@ class JetStreamExecutor(NatsExecutor):
             self._stores[client] = store
         return self._stores[client]
 
-    async def _run(self, connection: Connection, opened: OpenCall, queue: str) -> ExecutionResponse:
+    async def _run(self, client: Client, opened: OpenCall, queue: str) -> ExecutionResponse:
         """Puts a call into its queue, and waits for its answer.
 
         Raises:
@@ -122,15 +113,16 @@ class JetStreamExecutor(NatsExecutor):
         record = Record(inbox=opened.inbox, again=opened.sent.may_run_again, data=opened.sent.request)
         id_ = id_of(call.request.key or uuid4().hex)
         try:
-            store = await lasting(lambda: self._store(connection.client), self.settings.wait)
+            store = await lasting(self._store, client, seconds=self.settings.wait)
         except Error as error:
             return not_run_response(call.tool.name, "JetStream can't be reached", cause_of(error))
+        await call.decide_again()
         try:
-            is_new = await lasting(lambda: store.send(queue, id_, record), self.settings.wait)
+            is_new = await lasting(store.send, queue, id_, record, seconds=self.settings.wait)
             wait = _LAST_POLL if is_new else _FIRST_POLL
             while not (await asyncio.wait([opened.answer], timeout=wait))[0]:
                 wait = min(2 * wait, _LAST_POLL)
-                found = await lasting(lambda: store.find(id_))
+                found = await lasting(store.find, id_)
                 if found is not None and found.is_over:
                     return opened.sent.response(await store.load(found))
                 is_late = asyncio.get_running_loop().time() >= until
@@ -138,7 +130,9 @@ class JetStreamExecutor(NatsExecutor):
                     why = f"no worker took it from the queue {queue!r} in {self.settings.wait:g} s"
                     return not_run_response(call.tool.name, why, opened.sent.start_hint(queue))
             answer = opened.answer.result()
-            return opened.sent.response(answer or await self._load_stored(store, id_))
+            if not answer:  # it was too long to be sent
+                answer = await store.load(await lasting(store.find, id_) or Record(inbox=opened.inbox))
+            return opened.sent.response(answer)
         except DamagedError as error:
             raise LostError(f"{error}") from None
         except Error as error:
@@ -146,36 +140,27 @@ class JetStreamExecutor(NatsExecutor):
         except asyncio.CancelledError:
             with suppress(Error, TimeoutError):
                 async with asyncio.timeout(_CANCEL_SECONDS):
-                    await connection.client.publish(f"{self.settings.prefix}.cancel.{queue}", opened.inbox.encode())
-                    if not await store.withdraw(queue, id_, record):
-                        answer = answer_of("aborted", _CANCELLED, self.wire)
-                        await store.give_up(id_, record, answer)  # its worker may be dead, and no other runs it
+                    await client.publish(f"{self.settings.prefix}.cancel.{queue}", opened.inbox.encode())
+                    if not await store.withdraw(queue, id_, record):  # its worker may be dead, and no other runs it
+                        await store.give_up(id_, record, answer_of("aborted", _CANCELLED, self.wire))
             raise
 
-    async def _load_stored(self, store: Store, id_: str) -> bytes:
-        """An answer that was too long to be sent."""
-        found = await lasting(lambda: store.find(id_))
-        return b"" if found is None else await store.load(found)
 
-
+@frozen(eq=False)
 class _Slot:
     """Takes one call after the other from a queue."""
 
-    def __init__(self, store: Store, calls: Calls, held: dict[str, Msg], wire: Wire) -> None:
-        self._store: Final = store
-        self._calls: Final = calls
-        self._held: Final = held
-        self._wire: Final = wire
+    store: Store
+    calls: Calls
+    wire: Wire
 
     async def serve(self) -> None:
         """Runs calls until the worker is told to stop."""
-        taking = await self._store.taking(self._calls.worker.queue)
-        while not self._calls.worker.stopping.is_set():
+        taking, beat = await self.store.taking(self.calls.worker.queue), self.calls.settings.dead_after / 3
+        while not self.calls.worker.stopping.is_set():
             try:
                 (message,) = await taking.fetch(1, _FETCH_SECONDS)
-            except TimeoutError:
-                continue
-            except Error:  # the server is away
+            except (Error, TimeoutError):  # there is none, or the server is away
                 await asyncio.sleep(_FIRST_POLL)
                 continue
             try:
@@ -183,65 +168,60 @@ class _Slot:
             except ValueError:
                 await message.term()
                 continue
-            if sent.inbox in self._calls:
+            if sent.inbox in self.calls.tasks:
                 continue  # a worker that is slow to say that it lives gets its own call again
-            self._held[sent.inbox] = message
-            await asyncio.wait([self._calls.start(sent.inbox, self._run(message, sent))])
-            del self._held[sent.inbox]
+            running = self.calls.start(sent.inbox, self._run(message, sent))
+            while not (await asyncio.wait([running], timeout=beat))[0]:
+                with suppress(Error):
+                    await message.in_progress()
 
     async def _run(self, message: Msg, sent: Record) -> None:
         """Runs a call, if no other worker has; stores its answer, and sends it."""
-        store, id_ = self._store, message.subject.rpartition(".")[2]
-        mine = attrs.evolve(sent, run=uuid4().hex, worker=self._calls.subject, runs=1, blob="", data=None)
-        try:
-            found = await lasting(lambda: store.claim(id_, mine))
-        except DamagedError as error:
-            text = f"The call may have run or not: {error}. Check its effects before you repeat it."
-            with suppress(Error):
-                await Link(self._calls.client, sent.inbox).finish(answer_of("unknown_outcome", text, self._wire))
-                await message.term()
-            return
-        if found is not None and found.run and not found.is_over:
-            if await self._is_alive(found):
+        id_, worker = message.subject.rpartition(".")[2], self.calls.subject_of(sent.inbox)
+        mine = attrs.evolve(sent, run=uuid4().hex, worker=worker, runs=1, blob="", data=None)
+        over = found = await self._claim(id_, mine)
+        if over is not None and over.run and not over.is_over:
+            if await self._is_alive(over):
                 return  # if its worker dies after all, this comes again
-            over = found
-            if sent.again and over.runs < _MOST_RUNS:
-                mine = attrs.evolve(mine, runs=over.runs + 1)
-                found = await lasting(lambda: store.claim(id_, mine, over))
-            else:
-                lost = attrs.evolve(mine, data=answer_of("unknown_outcome", _LOST, self._wire))
-                found = await lasting(lambda: store.claim(id_, lost, over)) or lost
+            is_again = sent.again and over.runs < _MOST_RUNS
+            mine = attrs.evolve(mine, runs=over.runs + 1) if is_again else self._lost(mine, "its worker was lost")
+            found = await self._claim(id_, mine, over) or (None if is_again else mine)
         if found is not None and found.run and not found.is_over:
             return  # another worker was faster
         answer = await self._answer(id_, mine, sent) if found is None else found.data or b""
         with suppress(Error):  # what is lost comes again, and finds what is stored
             if found is None or found.run:
-                await Link(self._calls.client, sent.inbox).finish(answer)
+                await self.calls.client.publish(f"{sent.inbox}.answer", answer)
             await message.ack()
+
+    async def _claim(self, id_: str, mine: Record, over: Record | None = None) -> Record | None:
+        """Claims a call; gives `None`, or what is there instead."""
+        try:
+            return await lasting(self.store.claim, id_, mine, over)
+        except DamagedError as error:
+            return self._lost(mine, f"{error}")
+
+    def _lost(self, mine: Record, why: str) -> Record:
+        text = f"The call may have run or not: {why}. Check its effects before you repeat it."
+        return attrs.evolve(mine, data=answer_of("unknown_outcome", text, self.wire))
 
     async def _answer(self, id_: str, mine: Record, sent: Record) -> bytes:
         """Runs a call, and stores its answer; gives it, or nothing if it is too long to be sent."""
-        link = Link(self._calls.client, sent.inbox)
         try:
-            request = await self._store.load(sent)
-            answer = await self._calls.worker.run(request, link.caller(self._wire))
+            request = await self.store.load(sent)
+            answer = await self.calls.worker.run(request, self.calls.caller(sent.inbox, self.wire))
         except ValueError as error:
-            answer = answer_of("not_executed", f"It was not run: {error}.", self._wire)
+            answer = answer_of("not_executed", f"It was not run: {error}.", self.wire)
         except asyncio.CancelledError:
-            if not self._calls.has_cancelled(sent.inbox):
+            if sent.inbox not in self.calls.cancelled:
                 raise  # the worker itself ends
-            answer = answer_of("aborted", _CANCELLED, self._wire)
-        await lasting(lambda: self._store.finish(id_, attrs.evolve(mine, data=answer)))
-        return answer if len(answer) <= self._calls.client.max_payload else b""
+            answer = answer_of("aborted", _CANCELLED, self.wire)
+        await lasting(self.store.finish, id_, attrs.evolve(mine, data=answer))
+        return answer if len(answer) <= self.calls.client.max_payload else b""
 
     async def _is_alive(self, record: Record) -> bool:
         """Whether another worker still runs a call."""
         try:
-            asked = self._calls.client.request(record.worker, record.inbox.encode(), timeout=_LAST_POLL)
-            return (await asked).data == b"yes"
+            return (await self.calls.client.request(record.worker, timeout=_LAST_POLL)).data == b"yes"
         except Error:
             return False
-
-
-_CANCELLED: Final = "The call was cancelled."
-_LOST: Final = "The call may have run or not: its worker was lost. Check its effects before you repeat it."

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
+from secrets import token_hex
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -23,9 +24,10 @@ from nats.js.errors import (
 )
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
-from nats.nuid import NUID
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from pegboard.json import is_array, strict_json
+from pegboard_nats.connection import is_inbox
 from pegboard_nats.settings import NatsSettings
 
 T = TypeVar("T")
@@ -42,7 +44,7 @@ _AWAY: Final = (
 _ALREADY_THERE: Final = 10077  # the server's code: the queue has this call
 
 
-@frozen(kw_only=True)
+@frozen
 class Record:
     """What is stored of a call: in the work queue with its request, and by its id with its answer.
 
@@ -82,7 +84,10 @@ class Record:
         members: Any = strict_json(head)
         if not is_array(members) or [*map(type, members)] != _MEMBERS:
             raise ValueError("it is not a record of a call")
-        return cls(**dict(zip(_NAMES, members, strict=True)), data=rest if end else None, revision=revision)
+        record = cls(*members, data=rest if end else None, revision=revision)
+        if not is_inbox(record.inbox) or (record.worker and not is_inbox(record.worker)):
+            raise ValueError("its subjects are no inboxes")
+        return record
 
     def write(self) -> bytes:
         """The record as bytes."""
@@ -113,7 +118,6 @@ class Store:
         self._stream: Final = f"{settings.prefix}-calls"
         self._records: KeyValue
         self._blobs: ObjectStore
-        self._nuid: Final = NUID()
 
     async def open(self) -> None:
         """Creates what isn't there yet.
@@ -250,7 +254,7 @@ class Store:
         """The record, with its data stored apart if it is too long for a message."""
         if record.data is None or len(record.data) <= self._most:
             return record
-        name = f"{sha256(record.data).hexdigest()}-{self._nuid.next().decode()}"
+        name = f"{sha256(record.data).hexdigest()}-{token_hex(16)}"
         await self._blobs.put(name, record.data)
         return attrs.evolve(record, blob=name, data=None)
 
@@ -258,20 +262,17 @@ class Store:
         return f"{self._settings.prefix}.queue.{queue}.{id_}"
 
 
-async def lasting(operation: Callable[[], Awaitable[T]], seconds: float = _LONGEST_SECONDS) -> T:
+async def lasting(operation: Callable[..., Awaitable[T]], *given: Any, seconds: float = _LONGEST_SECONDS) -> T:
     """Tries an operation again while the server is away.
 
     Raises:
         Error: It still is.
     """
-    until = asyncio.get_running_loop().time() + seconds
-    while True:
-        try:
-            return await operation()
-        except _AWAY:
-            if asyncio.get_running_loop().time() >= until:
-                raise
-        await asyncio.sleep(_RETRY_SECONDS)
+    try:
+        return await operation(*given)
+    except _AWAY:
+        stop, wait, is_away = stop_after_delay(seconds), wait_fixed(_RETRY_SECONDS), retry_if_exception_type(_AWAY)
+        return await AsyncRetrying(stop=stop, wait=wait, retry=is_away, reraise=True)(operation, *given)
 
 
 def id_of(key: str) -> str:
