@@ -138,12 +138,9 @@ class Approval:
         return self.request.patterns if self.request.subject == "call" else ()
 
     def consume(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Uses up the approval right before the call runs, even if it doesn't match.
+        """Uses up the approval right before the call runs; raises `denied` if it was used, or is for something else.
 
         Returns the arguments to run, parsed again from what was approved, so that no other reference to them exists.
-
-        Raises:
-            CallError: `denied`: another tool, other arguments, or used before.
         """
         if not self._spent.acquire(blocking=False):  # never released: an atomic test-and-set
             raise CallError("denied", f"{tool.name} was not run: its approval has been used. Ask again.")
@@ -409,11 +406,8 @@ class ResumedCall:
 
         That is the approval, if the call itself was approved, and `confirmation`. If the tool's definition has changed
         since, nothing is granted, and the approval, bound to the former definition, won't match. `wait_for` gets what a
-        method of `grants` returns, which may be an awaitable, and returns its value.
-
-        Raises:
-            CallError: `rejected`; or `unknown_outcome`, where the answer was used before, perhaps by a process that
-                ended while the tool ran.
+        method of `grants` returns, which may be an awaitable, and returns its value. Raises `rejected`; or
+        `unknown_outcome`, if the answer was used before, perhaps by a process that ended while the tool ran.
         """
         pending, answer = self.pending, self.answer
         ids = (pending.id, pending.question_key) if pending.question_key else (pending.id,)

@@ -208,18 +208,11 @@ class ApprovalQueue:
         The approvers are asked in order until one has an answer. `Always` is granted to the session, and settles what
         else waits in it and is now covered; `Reject` rejects what else waits in it.
 
-        Args:
-            request: What is asked.
-            context: That of the call.
-            approvers: Those who may answer.
-            covered: Whether rules and grants allow the request by now. Called in any event loop.
-            grants: Gets the rules of an "always" answer.
-            seconds: How long a person may take: from when the request arrives, or from the last answer of an approver
-                that gets one request at a time.
-            until: Once it is done, the answer is `Later()`, unless there is one or no approver.
+        `covered`, called in any event loop, says whether rules and grants allow the request by now. A person has these
+        `seconds` from when the request arrives, or from the last answer of an approver that gets one request at a time.
+        Once `until` is done, the answer is `Later()`, unless there is one or no approver.
 
-        Raises:
-            CallError: `denied`: there is no approver, no answer in time, or the approver failed.
+        Raises a denial if there is no approver, no answer in time, or the approver failed.
         """
         entry, task = _Entry(request, context, grants, covered), None
         with self._mutex:

@@ -21,58 +21,53 @@ from pegboard.dispatch.permissions.rule import HOLE, Match, Part, Rule, Unreadab
 from pegboard.dispatch.permissions.shell import ASSIGNMENT, Command, Line, read_line
 
 _KINDS: Final = """
-shell: sh bash dash ash zsh ksh mksh fish rbash yash csh tcsh osh elvish xonsh nu pwsh bash-static posh lksh oksh
-shell: loksh powershell
+shell: sh bash dash ash zsh ksh mksh fish rbash yash csh tcsh osh elvish xonsh nu pwsh bash-static posh lksh oksh loksh
+  powershell
 language: python pypy ipython perl ruby irb node nodejs deno bun php lua luajit awk gawk mawk nawk sed ex vi vim nvim
-language: view ed emacs gdb lldb sqlite mysql mariadb psql tclsh wish expect m4 gnuplot octave r rscript osascript
-language: groovy jshell scala ghci ocaml guile julia erl elixir dc make gmake
+  view ed emacs gdb lldb sqlite mysql mariadb psql tclsh wish expect m4 gnuplot octave r rscript osascript groovy jshell
+  scala ghci ocaml guile julia erl elixir dc make gmake
 wrapper 0: sudo doas su runuser setpriv command builtin exec env nohup time nice ionice stdbuf setsid unbuffer watch
-wrapper 0: script systemd-run busybox toybox unshare nsenter strace ltrace fakeroot entr xargs parallel pkexec run0
-wrapper 0: daemonize setarch linux32 linux64 i386 uname26 prlimit numactl choom runcon sg capsh valgrind rlwrap
-wrapper 0: xvfb-run dbus-run-session systemd-inhibit torsocks tsocks proxychains proxychains4 chronic eatmydata tini
-wrapper 0: dumb-init catatonit tmux screen dtach sshpass coreutils ld.so openvt cpulimit sem caffeinate ssh-agent
-wrapper 0: dbus-launch noglob nocorrect - not and or begin { spawn system softlimit chpst s6-softlimit fakechroot
-wrapper 0: uclampset timelimit ifne tsp nq trickle heaptrack catchsegv hyperfine watchexec run-one keep-one-running
-wrapper 0: daemon xe rush bunx uvx systemd-cat aa-exec arch torify ts abduco dpkg-architecture history
+  script systemd-run busybox toybox unshare nsenter strace ltrace fakeroot entr xargs parallel pkexec run0 daemonize
+  setarch linux32 linux64 i386 uname26 prlimit numactl choom runcon sg capsh valgrind rlwrap xvfb-run dbus-run-session
+  systemd-inhibit torsocks tsocks proxychains proxychains4 chronic eatmydata tini dumb-init catatonit tmux screen dtach
+  sshpass coreutils ld.so openvt cpulimit sem caffeinate ssh-agent dbus-launch noglob nocorrect - not and or begin {
+  spawn system softlimit chpst s6-softlimit fakechroot uclampset timelimit ifne tsp nq trickle heaptrack catchsegv
+  hyperfine watchexec run-one keep-one-running daemon xe rush bunx uvx systemd-cat aa-exec arch torify ts abduco
+  dpkg-architecture history
 wrapper 1: timeout chroot flock taskset chrt ssh setuidgid faketime datefudge logsave repeat gosu su-exec s6-setuidgid
-wrapper 1: envuidgid envdir s6-envdir s6-envuidgid setlock lckdo mosh rsh dbclient when-changed pidproxy
+  envuidgid envdir s6-envdir s6-envuidgid setlock lckdo mosh rsh dbclient when-changed pidproxy
 anywhere: bwrap firejail proot nsjail gdb lldb rr start-stop-daemon mpirun srun npx cgexec lxc-attach systemd-nspawn
-anywhere: setarch runcon tmux abduco cmd
-behind a word: docker podman nerdctl crictl buildah kubectl oc lxc incus machinectl pct apptainer singularity uv
-behind a word: poetry pipenv pipx conda mamba micromamba hatch pdm rye npm pnpm yarn bun nix flatpak flatpak-spawn
-behind a word: distrobox toolbox direnv mise asdf rbenv pyenv bundle dotenv op doppler aws-vault chamber ip perf cmake
-behind a word: xterm konsole gnome-terminal i3-msg
+  setarch runcon tmux abduco cmd
+behind a word: docker podman nerdctl crictl buildah kubectl oc lxc incus machinectl pct apptainer singularity uv poetry
+  pipenv pipx conda mamba micromamba hatch pdm rye npm pnpm yarn bun nix flatpak flatpak-spawn distrobox toolbox direnv
+  mise asdf rbenv pyenv bundle dotenv op doppler aws-vault chamber ip perf cmake xterm konsole gnome-terminal i3-msg
 starts a shell 0: sudo doas unshare nsenter linux32 linux64 fakeroot capsh pkexec
 starts a shell 1: su runuser setarch script chroot ssh sg newgrp nix-shell run0
 starts a shell later: at batch crontab
 reads a text: ssh su runuser env watch script flock parallel sg capsh tmux screen entr nix-shell mapfile readarray
-reads a text: compgen complete split expect npx npm nodemon hyperfine vagrant mosh rsh dbclient rush mispipe pee rsync
-reads a text: tar man xterm history cmd
-evaluates: test [ [[ printf read declare typeset local export readonly let unset set mapfile readarray getopts wait
-evaluates: for shift integer float
+  compgen complete split expect npx npm nodemon hyperfine vagrant mosh rsh dbclient rush mispipe pee rsync tar man xterm
+  history cmd
+evaluates: test [ [[ printf read declare typeset local export readonly let unset set mapfile readarray getopts wait for
+  shift integer float
 options: less more man tar bsdtar cpio zip sort wget tcpdump strace socat nc ncat scp sftp sshfs ssh ftp telnet mail
-options: mailx npm pnpm yarn nmap fc bind
+  mailx npm pnpm yarn nmap fc bind
 gnu: timeout env find xargs nice nohup stdbuf chroot split time test printf rm mv cp dd ln chmod chown tee shred
-gnu: truncate rmdir install sed awk
-two words: git gh helm cargo go npm pnpm yarn bun pip pip3 uv poetry hatch pdm rye brew apt apt-get dnf systemctl
-two words: conda just terraform gradle mvn rustup nox tox dotnet consul vault nomad flyctl heroku glab hg svn jj
-two words: pulumi rake mix
-three words: aws gcloud az doctl npm_run pnpm_run yarn_run bun_run uv_run poetry_run hatch_run pdm_run rye_run
-three words: cargo_run git_remote git_stash git_config git_worktree git_submodule uv_pip gh_pr gh_issue gh_repo
-three words: gh_release gh_run gh_api consul_kv consul_acl vault_kv vault_auth vault_secrets nomad_job terraform_state
-three words: terraform_workspace helm_repo dotnet_nuget pulumi_stack glab_mr glab_issue
-anything: alias export tee rm rmdir mv dd shred truncate chmod chown ln kill pkill killall curl wget scp rsync nc
-anything: docker podman kubectl
+  truncate rmdir install sed awk
+two words: git gh helm cargo go npm pnpm yarn bun pip pip3 uv poetry hatch pdm rye brew apt apt-get dnf systemctl conda
+  just terraform gradle mvn rustup nox tox dotnet consul vault nomad flyctl heroku glab hg svn jj pulumi rake mix
+three words: aws gcloud az doctl npm_run pnpm_run yarn_run bun_run uv_run poetry_run hatch_run pdm_run rye_run cargo_run
+  git_remote git_stash git_config git_worktree git_submodule uv_pip gh_pr gh_issue gh_repo gh_release gh_run gh_api
+  consul_kv consul_acl vault_kv vault_auth vault_secrets nomad_job terraform_state terraform_workspace helm_repo
+  dotnet_nuget pulumi_stack glab_mr glab_issue
+anything: alias export tee rm rmdir mv dd shred truncate chmod chown ln kill pkill killall curl wget scp rsync nc docker
+  podman kubectl
 """
 
 
 def _programs(table: str) -> dict[str, frozenset[str]]:
-    """Programs by kind: a line has the kind, a colon and names."""
-    read: dict[str, frozenset[str]] = {}
-    for line in table.strip().splitlines():
-        kind, _, names = line.partition(": ")
-        read[kind] = read.get(kind, frozenset()).union(names.split())
-    return read
+    """Programs by kind: a line has the kind, a colon and names, and further lines begin with a blank."""
+    lines = (line.partition(": ") for line in re.split(r"\n(?! )", table.strip()))
+    return {kind: frozenset(names.split()) for kind, _, names in lines}
 
 
 _NAMED: Final = _programs(_KINDS)
@@ -101,7 +96,7 @@ run -c --command 0: nix
 -- 0: bwrap nsjail proot rr systemd-nspawn lxc-attach start-stop-daemon aws-vault
 exec x --host 0: bundle mise rbenv pyenv asdf flatpak-spawn
 exec run shell enter 1: docker podman nerdctl crictl kubectl oc lxc incus machinectl pct apptainer singularity
-exec run shell enter 1: distrobox direnv chamber ip
+  distrobox direnv chamber ip
 """).items()
     for *words, operands in [kind.split()]
     for name in names
@@ -169,9 +164,9 @@ def program_of(words: Sequence[str]) -> str:
 
 
 def name_of(words: Sequence[str]) -> str:
-    """The name of a command, without its folder, in lower case (there are systems that find `RM`).
+    """The name of a command in lower case (as for systems that find `RM`), without its folder.
 
-    A leading `=`, which zsh replaces by the folder, and the `g` of GNU programs are removed too.
+    Also without a leading `=`, which zsh replaces by the folder, and without the `g` of GNU programs.
     """
     name = words[0].rpartition("/")[2].lower().lstrip("=").removesuffix(".exe")
     return name[1:] if name.startswith("g") and name[1:] in _NAMED["gnu"] else name
@@ -368,11 +363,7 @@ _NEEDS_QUOTES: Final = frozenset(" \t\n\"'\\;&|()<>")
 
 
 def command_parts(text: str) -> tuple[Part, ...]:
-    """The commands of a shell line, each decided by itself, and after them those only seen inside them.
-
-    Raises:
-        UnreadableError: It holds no command, or can't be read for sure.
-    """
+    """The commands of a shell line, each decided by itself, and after them those only seen inside them."""
     line = read_line(text)
     refuse_if(not line.commands, "no command")
     parts = sorted((part_of(command, line) for command in line.commands), key=lambda part: part.inside)

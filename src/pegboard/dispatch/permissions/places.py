@@ -37,7 +37,6 @@ _NO_LINK: Final = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EA
 
 _MOST_FOLDERS: Final = 256  # for which one rule caches its compiled pattern
 _BEFORE_HOME: Final = re.compile(r"(?:\./+)+(?=~)")
-_NORMAL: Final = re.compile(r"(?:/[^/.][^/]*)+")
 _IS_URL: Final = re.compile(r"(?i)[a-z][a-z0-9+.-]*://|file:")
 _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")  # `A` and `a` may be one file: a deny rule applies to both
 
@@ -47,16 +46,13 @@ def place_of(text: str, folders: Folders, known: str = "") -> PathPart:
 
     A tool may apply `..` before it follows links, or after, and expand `~` after `./` as pathlib does: if the results
     differ, all count. It may take `~` literally, or expand `$NAME`: those count for deny and ask rules only. `known` is
-    as in `resolve`.
-
-    Raises:
-        UnreadableError: A cycle of links, a path that no system accepts, a URL, or no folder.
+    as in `resolve`. A cycle of links, a path that no system accepts, a URL, or no folder is unreadable.
     """
     if not text or not folders.places or _IS_URL.match(text):
         raise UnreadableError("no path")
     folder = folders.places[0]
     written = _join(text, folder)
-    real, loose = [resolve(written, known)], [_normal(written)]
+    real, loose = [resolve(written, known)], [os.path.normpath(written)]
     if ".." in written:
         real.append(resolve(loose[0]))
     if before := _BEFORE_HOME.match(text):
@@ -202,11 +198,7 @@ def _split(pattern: str, folder: str) -> tuple[str | None, str, str]:
         return None, "", pattern
     cut = len(pattern) if literal == pattern else literal.rfind("/") + 1
     written = _join(pattern[:cut] or ".", folder)
-    return written, _normal(written), pattern[cut:]
-
-
-def _normal(path: str) -> str:
-    return path if _NORMAL.fullmatch(path) else os.path.normpath(path)
+    return written, os.path.normpath(written), pattern[cut:]
 
 
 @frozen
@@ -283,9 +275,8 @@ class Host:
 def host_of(text: str) -> Host:
     """Parses a host: a name, an IPv4 address, or an IPv6 address in brackets.
 
-    Raises:
-        UnreadableError: Programs may read it differently: escapes, other spellings of an IPv4 address, letters that
-            are changed in the conversion to ASCII.
+    Unreadable is what programs may read differently: escapes, other spellings of an IPv4 address, letters that are
+    changed in the conversion to ASCII.
     """
     if text.startswith("[") and text.endswith("]"):
         return _address(text[1:-1])
@@ -428,11 +419,10 @@ _NAME_ENDS: Final = re.compile(r"[?\0]")
 
 
 def url_of(text: str) -> Url:
-    r"""Parses a URL strictly. A missing scheme is left to the tool.
+    r"""Parses a URL strictly; a missing scheme is left to the tool.
 
-    Raises:
-        UnreadableError: It has spaces, control characters, `\` or a user name, no host or one that programs may read
-            differently, or an invalid port.
+    Unreadable are spaces, control characters, `\`, a user name, no host or one that programs may read differently, or
+    an invalid port.
     """
     refuse_if(len(text) > MOST_URL or "\\" in text or not text.isprintable() or " " in text, "no URL")
     found = _URL.fullmatch(text)

@@ -17,9 +17,9 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 import attrs
-from attrs import define, field, frozen
+from attrs import field, frozen
 
-from pegboard.errors import instance_of, one_of, with_name
+from pegboard.errors import instance_of, one_of
 from pegboard.schema.converter import json_key, read_table
 from pegboard.text import confusable_key
 from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind, source_name
@@ -43,22 +43,16 @@ class Match(enum.IntEnum):
 Test: TypeAlias = Callable[[str], object]  # returns something truthy for a text that matches
 
 
-@define
 class Wildcard:
     """Compiled pattern. The cost of a match is bounded by length of pattern x length of text."""
 
-    # the pattern as written, with runs of `*` collapsed
-    pattern: str = field(converter=with_name("pattern", lambda pattern: re.sub(r"\*+", "*", pattern)))
-    is_everything: bool = field(init=False, repr=False, eq=False)  # whether it matches every text
-    # appended to a text before matching: a blank if the pattern ends with `" *"`, to match the bare word too
-    tail: str = field(init=False, repr=False, eq=False)
-    test: Test = field(init=False, repr=False, eq=False)  # matches a text without holes
-
-    def __attrs_post_init__(self) -> None:
-        self.is_everything = self.pattern == "*"
-        self.tail = " " if len(self.pattern) > len(_BARE) and self.pattern.endswith(_BARE) else ""
+    def __init__(self, pattern: str) -> None:
+        self.pattern: Final = re.sub(r"\*+", "*", pattern)  # as written, with runs of `*` collapsed
+        self.is_everything: Final = self.pattern == "*"  # whether it matches every text
+        # appended to a text before matching: a blank if the pattern ends with `" *"`, to match the bare word too
+        self.tail: Final = " " if len(self.pattern) > len(_BARE) and self.pattern.endswith(_BARE) else ""
         test = matcher(self.pattern)
-        self.test = (lambda text: test(f"{text} ")) if self.tail else test
+        self.test: Test = (lambda text: test(f"{text} ")) if self.tail else test  # matches a text without holes
 
     def matches(self, text: str) -> bool:
         """`test` as a bool."""
@@ -68,9 +62,6 @@ class Wildcard:
         """`SURELY` if it matches for every filling of the text's holes, `PERHAPS` if for some."""
         if HOLE not in text:
             return Match.SURELY if self.matches(text) else Match.NO
-        literal = re.split(r"[*?]", self.pattern, maxsplit=1)[0]
-        if not text.startswith(literal[: text.index(HOLE)]):  # settles most cases
-            return Match.NO
         if self._matches_filled(text, always=True):
             return Match.SURELY
         return Match.PERHAPS if self._matches_filled(text, always=False) else Match.NO
