@@ -158,20 +158,17 @@ def narrowed(adapter: TypeAdapter, constraints: Iterable[Constraint]) -> TypeAda
 
 
 _COMPARISONS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str, str]]] = {
-    ">=": (operator.ge, "minimum", "at least"),
-    ">": (operator.gt, "exclusiveMinimum", "more than"),
-    "<=": (operator.le, "maximum", "at most"),
-    "<": (operator.lt, "exclusiveMaximum", "less than"),
+    ">=": (operator.le, "minimum", "at least"),  # the limit comes first
+    ">": (operator.lt, "exclusiveMinimum", "more than"),
+    "<=": (operator.ge, "maximum", "at most"),
+    "<": (operator.gt, "exclusiveMaximum", "less than"),
 }
 
 
 def _bound(sign: str, limit: Any) -> Constraint:
     """`>=`, `>`, `<=` or `<` a limit: anything that the values can be compared with."""
     compare, keyword, words = _COMPARISONS[sign]
-    number = _json_number(limit)
-
-    def accepts(value: Any) -> bool:
-        return compare(value, limit)
+    accepts, number = partial(compare, limit), _json_number(limit)
 
     def check(adapter: TypeAdapter) -> Check | None:
         is_number = scalar_type(adapter) in ("integer", "number")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import chain, repeat
-from keyword import iskeyword
 from typing import Any, Final, TypeAlias, cast, get_origin
 
 import attrs
@@ -22,7 +21,6 @@ from pegboard.schema.adapters import (
     NULL,
     NUMBERS,
     OBJECTS,
-    TEXTS,
     AliasAdapter,
     AnyAdapter,
     ArrayAdapter,
@@ -103,7 +101,7 @@ def _expression(adapter: TypeAdapter, value: str, names: dict[str, Any], above: 
         return f"{'int' if adapter.type == 'integer' else 'float'}({value})"
     if adapter not in above and len(names) + len(above) < _MOST_PARTS:
         above = (*above, adapter)
-        if isinstance(adapter, RecordAdapter) and all(map(_is_argument, adapter.members)) and adapter.cls is not dict:
+        if isinstance(adapter, RecordAdapter) and adapter.cls is not dict:
             members = [_argument(each, value, names, above) for each in adapter.members]
             return f"{_name(adapter.cls, names)}({', '.join(members)})"
         if isinstance(adapter, ArrayAdapter) and adapter.cls is not tuple and not adapter.unique:
@@ -115,10 +113,6 @@ def _expression(adapter: TypeAdapter, value: str, names: dict[str, Any], above: 
             return value if text == value else f"(None if {value} is None else {text})"
     hook = structure_hook(adapter)
     return value if hook is same else f"{_name(hook, names)}({value})"
-
-
-def _is_argument(member: Member) -> bool:
-    return member.key.isidentifier() and not iskeyword(member.key)
 
 
 def _argument(member: Member, value: str, names: dict[str, Any], above: tuple[TypeAdapter, ...]) -> str:
@@ -219,22 +213,18 @@ def _structure_text(adapter: TextAdapter) -> StructureHook:
 def _structure_choice(adapter: ChoiceAdapter) -> StructureHook:
     if not adapter.kinds() & NUMBERS and all(each.json is each.value for each in adapter.choices):
         return same
-    if adapter.kinds() == TEXTS:
-        return {each.json: each.value for each in adapter.choices}.__getitem__
     table = {each.key: each.value for each in adapter.choices}
     return lambda value: table[type(value) is bool, value]
 
 
 def _structure_array(adapter: ArrayAdapter) -> StructureHook:
-    hook = structure_hook(adapter.item)
+    hook, make = structure_hook(adapter.item), tuple if adapter.cls is tuple else same
     if adapter.unique:
         return _structure_set(adapter, hook)
-    if hook is same:
-        return tuple if adapter.cls is tuple else same
-    return _structure_items(repeat(hook), tuple if adapter.cls is tuple else None)
+    return make if hook is same else _structure_items(repeat(hook), make)
 
 
-def _structure_items(hooks: Iterable[StructureHook], make: Callable[[list[Any]], Any] | None = None) -> StructureHook:
+def _structure_items(hooks: Iterable[StructureHook], make: StructureHook = same) -> StructureHook:
     """A hook for arrays, from a hook for each position."""
 
     def structure_items(value: Any) -> Any:
@@ -244,7 +234,7 @@ def _structure_items(hooks: Iterable[StructureHook], make: Callable[[list[Any]],
                 done.append(each(item))
         except Exception as error:  # noqa: BLE001  (handled there)
             raise as_structure_error(error, len(done)) from error.__cause__ or error
-        return done if make is None else make(done)
+        return make(done)
 
     return structure_items
 

@@ -213,10 +213,7 @@ def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
     if is_msgspec(cls):
         return reporting(partial(_read_struct, annotation), cls.__name__)
     hook = converter().get_structure_hook(cls)
-
-    def read(value: Any) -> Any:
-        return hook(value, cls)
-
+    read: Callable[[Any], Any] = lambda value: hook(value, cls)  # noqa: E731
     return reporting(read, cls.__name__)
 
 
@@ -229,7 +226,7 @@ def reporting(read: Callable[..., Any], name: str) -> Callable[..., Any]:
         except StructureError:
             raise
         except Exception as error:
-            raise _model_error(error) or constructor_error(name, error) from error
+            raise constructor_error(name, error) from error
 
     return read_foreign
 
@@ -263,26 +260,21 @@ def _read_struct(annotation: Any, value: Any) -> Any:
         return convert(whole_numbers(value), annotation, str_keys=True)
 
 
-def _model_error(error: Exception) -> StructureError | None:
-    """The first error of pydantic with its path, or msgspec's message; `None` for other exceptions."""
-    module = type(error).__module__.partition(".")[0]
-    if module == "msgspec":
-        return StructureError(str(error)[:_MOST_SHOWN])
-    if module != "pydantic_core" or not callable(errors := getattr(error, "errors", None)):
-        return None
-    first = cast("Sequence[Mapping[str, Any]]", errors(include_url=False, include_input=False))[0]
-    return StructureError(str(first["msg"])[:_MOST_SHOWN], first["loc"])
-
-
 def constructor_error(name: str, error: Exception) -> StructureError:
     """The error for an exception that the constructor of the class `name` raised.
 
     The reason is the exception's first argument where that is a message for the caller, as with `ValueError`; other
-    exceptions, whose messages may show internals, are named by class only.
+    exceptions, whose messages may show internals, are named by class only. Of pydantic's errors, the first is used.
     """
-    text: object = error.args[0] if error.args and isinstance(error, _WITH_MESSAGE) else ""
+    module, path = type(error).__module__.partition(".")[0], ()
+    text: object = ""
+    if module == "pydantic_core" and callable(errors := getattr(error, "errors", None)):
+        first = cast("Sequence[Mapping[str, Any]]", errors(include_url=False, include_input=False))[0]
+        text, path = first["msg"], first["loc"]
+    elif error.args and (module == "msgspec" or isinstance(error, _WITH_MESSAGE)):
+        text = error.args[0]
     if isinstance(text, str) and text:
-        return StructureError(f"{text[:_MOST_SHOWN]}{'...' if len(text) > _MOST_SHOWN else ''}")
+        return StructureError(f"{text[:_MOST_SHOWN]}{'...' if len(text) > _MOST_SHOWN else ''}", path)
     return StructureError(f"{name} refused the value ({type(error).__name__})")
 
 
