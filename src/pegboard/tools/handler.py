@@ -282,7 +282,7 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
             values = {renamed.get(key, key): value for key, value in values.items()}
             values |= {name: make() for name, make in defaults.items() if name not in values}
         if injects:
-            values.update(_services_of(injects, context))
+            values.update({each.name: _service_for(each, context) for each in injects})
         if its_context is not None:
             values[its_context] = context
         return (_positional_args(positional, values) if positional else ()), values
@@ -300,14 +300,10 @@ def _is_by_name(one: Parameter) -> bool:
     return one.key == one.name and not is_other
 
 
-def _services_of(injects: Sequence[Parameter], context: ToolContext) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for each in injects:
-        if context.provides(each.service):
-            values[each.name] = context.service(each.service)
-        elif each.default is EMPTY:  # as in a context for a check
-            values[each.name] = None
-    return values
+def _service_for(one: Parameter, context: ToolContext) -> Any:
+    if context.provides(one.service):
+        return context.service(one.service)
+    return None if one.default is EMPTY else one.default  # `None` as in a context for a check
 
 
 def _positional_args(positional: Sequence[Parameter], values: dict[str, Any]) -> list[Any]:

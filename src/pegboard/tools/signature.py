@@ -10,6 +10,7 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from keyword import iskeyword
 from typing import Any, Final, cast, get_args, get_origin
 
@@ -57,24 +58,15 @@ def _is_resolved(annotation: Any) -> bool:
 
 def _evaluate(annotation: Any, function: Any) -> Any:
     scope: dict[str, Any] = getattr(function, "__globals__", {})
-    code: types.CodeType | None = getattr(function, "__code__", None)
-    outer = dict(enclosing_locals("" if code is None else code.co_qualname, scope.get("__name__", "")))
-    names = {**outer, **_closure(function)}
+    names: dict[str, Any] = {each.__name__: each for each in getattr(function, "__type_params__", ())}
+    if code := getattr(function, "__code__", None):
+        names = {**enclosing_locals(code.co_qualname, scope.get("__name__", "")), **names}
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            with suppress(ValueError):  # not assigned yet
+                names[name] = cell.cell_contents
     # get_type_hints is the public way to evaluate names nested in a type; it accepts any annotated object.
     carrier = types.SimpleNamespace(__annotations__={"it": annotation})
     return typing.get_type_hints(carrier, globalns=scope, localns=names, include_extras=True)["it"]
-
-
-def _closure(function: Any) -> Mapping[str, Any]:
-    """The variables of enclosing functions that `function` uses, and its type parameters."""
-    names: dict[str, Any] = {each.__name__: each for each in getattr(function, "__type_params__", ())}
-    code = getattr(function, "__code__", None)
-    for name, cell in zip(code.co_freevars if code else (), getattr(function, "__closure__", None) or (), strict=True):
-        try:
-            names[name] = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-    return names
 
 
 def inspect_signature(function: Callable[..., Any]) -> inspect.Signature:
@@ -202,13 +194,11 @@ def names_in_docstring(function: Callable[..., Any], parameters: Sequence[Parame
 def is_method(function: Callable[..., Any]) -> bool:
     """Whether a function is defined in a class body, and its first parameter is an unbound instance or class."""
     function = inspect.unwrap(function)
-    code = getattr(function, "__code__", None)
-    if code is None or not code.co_argcount or code.co_varnames[0] not in ("self", "cls"):
+    code, scope = getattr(function, "__code__", None), getattr(function, "__qualname__", "").rpartition(".")[0]
+    if code is None or not scope or scope.endswith("<locals>"):
         return False
-    scope = function.__qualname__.rpartition(".")[0]
-    if not scope or scope.endswith("<locals>"):
-        return False
-    return next(iter(inspect_signature(function).parameters.values())).annotation is EMPTY
+    is_first = code.co_argcount > 0 and code.co_varnames[0] in ("self", "cls")
+    return is_first and next(iter(inspect_signature(function).parameters.values())).annotation is EMPTY
 
 
 def _lacks_instance(function: Any, raw: inspect.Signature) -> bool:

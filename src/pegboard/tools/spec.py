@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 import attrs
-from attrs import field
+from attrs import field, validators
 from attrs.converters import optional
 
-from pegboard.errors import InvalidNameError, at_least, one_of, tuple_of, with_name
+from pegboard.errors import InvalidNameError, at_least, instance_of, one_of, tuple_of, with_name
 from pegboard.json import EMPTY_OBJECT, JsonText, digest_of, encodable_text, is_unicode, json_text, surrogate_fault
 from pegboard.schema.converter import JsonRecord, json_key, json_name
 from pegboard.tools.limits import AT_LEAST_ONE, ResultLimits
@@ -127,11 +127,6 @@ def _names_to_send(given: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def _check_executor(_policy: Any, _attribute: Any, value: Any) -> None:
-    if value is not None and (not isinstance(value, str) or not value):
-        raise ValueError(f"executor must be the name of an executor, or None, got {value!r:.100}")
-
-
 @frozen
 class Policy:
     """Policy for calls of a tool, by the options of the same names; `None` means the registry's default.
@@ -148,7 +143,7 @@ class Policy:
     retries: int = field(default=0, validator=at_least(0))
     max_concurrency: int | None = field(default=None, validator=AT_LEAST_ONE)
     result_limits: ResultLimits | None = None
-    executor: str | None = field(default=None, validator=_check_executor)
+    executor: str | None = field(default=None, validator=validators.optional([instance_of(str), validators.min_len(1)]))
     memory_limit: int | None = field(default=None, validator=at_least(LEAST_MEMORY, or_none=True))
     queue: str | None = field(default=None, converter=optional(check_queue))
     sends: tuple[str, ...] | None = field(default=None, converter=optional(_names_to_send))
@@ -354,10 +349,6 @@ def _kinds_text(given: Mapping[str, Any] | JsonText) -> JsonText:
     return json_text(dict(given)) if given else EMPTY_OBJECT
 
 
-def _sort_tags(tags: Any) -> tuple[str, ...]:
-    return tuple(sorted(_unique_strings("tags", tags))) if tags else ()
-
-
 def _parsed(name: str) -> Any:
     """A property: the value of an attribute that is stored as JSON text, new at each read."""
     return property(lambda spec: None if (text := getattr(spec, name)) is None else json.loads(text), doc="")
@@ -407,7 +398,7 @@ class ToolSpec:
     title: str | None = field(default=None, converter=optional(lambda text: encodable_text(text, "title")))
     kind: _Kind = field(default="function", validator=one_of(*KINDS))
     annotations: ToolAnnotations = NO_HINTS
-    tags: tuple[str, ...] = field(default=(), converter=_sort_tags)
+    tags: tuple[str, ...] = field(default=(), converter=lambda tags: tuple(sorted(_unique_strings("tags", tags or ()))))
     _examples: JsonText | None = field(default=None, alias="examples", converter=with_name("examples", _examples_text))
     grammar: Grammar | None = None
     provider_id: str | None = None

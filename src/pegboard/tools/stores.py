@@ -93,7 +93,11 @@ class _InMemoryArtifacts(Artifacts):
             raise ArtifactError(f"{name} is too large to store: over {self.most_bytes:,} bytes.", name=name)
         scope = _scope(check_artifact_name(name), user, session)
         with self._lock:
-            self._make_room(scope, size)
+            while self._size + size > self.most_bytes:
+                sizes = {each: sum(map(_bytes_of, stored.values())) for each, stored in self._stored.items()}
+                sizes[scope] = sizes.get(scope, 0) + size
+                largest = max(self._stored, key=sizes.__getitem__)
+                self._drop(largest, next(iter(self._stored[largest])))
             stored = self._stored.setdefault(scope, {})
             version = _latest(stored, name) + 1
             stored[name, version] = content
@@ -119,13 +123,6 @@ class _InMemoryArtifacts(Artifacts):
         with self._lock:
             for key in [key for key in self._stored.get(scope, ()) if key[0] == name]:
                 self._drop(scope, key)
-
-    def _make_room(self, scope: _Scope, size: int) -> None:
-        while self._size + size > self.most_bytes:
-            sizes = {each: sum(map(_bytes_of, stored.values())) for each, stored in self._stored.items()}
-            sizes[scope] = sizes.get(scope, 0) + size
-            largest = max(self._stored, key=sizes.__getitem__)
-            self._drop(largest, next(iter(self._stored[largest])))
 
     def _drop(self, scope: _Scope, key: tuple[str, int]) -> None:
         self._size -= _bytes_of(self._stored[scope].pop(key))

@@ -121,10 +121,8 @@ def _read_input(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Calla
     if read_default(takes, EMPTY, parameters[1], name)[2] is not None:
         hint = "Remove it, or give it to a field of a class."
         raise DefinitionError("its input can't have a default", tool=name, parameter=parameters[1], hint=hint)
-    context, one = (
-        Parameter(each, annotation, EMPTY, ParameterKind.POSITIONAL_ONLY)
-        for each, annotation in zip(parameters, (ToolContext, takes), strict=True)
-    )
+    kind = ParameterKind.POSITIONAL_ONLY
+    context, one = Parameter(parameters[0], ToolContext, EMPTY, kind), Parameter(parameters[1], takes, EMPTY, kind)
     of_fields = schema_of(takes, tool=name).get("type") == "object"
     text = input_schema_of({"input_schema": own}, [one], {}, name, of_fields=of_fields)
     signature = Signature((context, one), EMPTY)
