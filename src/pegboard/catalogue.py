@@ -128,7 +128,7 @@ class PublishedTools:
     @property
     def untrusted(self) -> PublishedTools:
         """The same tools with an untrusted origin."""
-        tools = (tool.evolve(origin=attrs.evolve(tool.origin, trusted=False)) for tool in self.tools)
+        tools = [tool.evolve(origin=attrs.evolve(tool.origin, trusted=False)) for tool in self.tools]
         return attrs.evolve(self, tools=tuple(tools))
 
 
@@ -180,22 +180,24 @@ class Catalogue:
         """The plugins that are listed but not imported yet."""
         return tuple(plugin for plugin in self.plugins.values() if plugin.load is not None)
 
+    def unloaded(self, *hooks: str) -> list[PluginRecord]:
+        """The plugins that implement one of these hooks (named without `pegboard_`) and aren't imported yet."""
+        return [plugin for plugin in self.lazy_plugins if any(f"pegboard_{hook}" in plugin.hooks for hook in hooks)]
+
     @cached_property
     def has_lazy_callbacks(self) -> bool:
         """Whether a plugin that isn't imported yet has callbacks around tool calls, so that a call has to import it."""
-        return any(f"pegboard_{stage}" in plugin.hooks for plugin in self.lazy_plugins for stage in TOOL_STAGES)
+        return bool(self.unloaded(*TOOL_STAGES))
 
     @cached_property
     def has_checks(self) -> bool:
         """Whether a resolution may be checked, perhaps by a plugin that isn't imported yet."""
-        links, lazy = self.callbacks("check_tools"), self.lazy_plugins
-        return bool(links or self.required_check) or any("pegboard_check_tools" in each.hooks for each in lazy)
+        return bool(self.required_check or self.callbacks("check_tools") or self.unloaded("check_tools"))
 
     @cached_property
     def has_transforms(self) -> bool:
         """Whether something transforms the tools, perhaps a plugin that isn't imported yet."""
-        hook = "pegboard_register_transforms"
-        return bool(self.extras.get("transforms")) or any(hook in each.hooks for each in self.lazy_plugins)
+        return bool(self.extras.get("transforms") or self.unloaded("register_transforms"))
 
     @cached_property
     def transforms(self) -> Transforms | None:
@@ -310,9 +312,8 @@ class Catalogue:
         of_kind = self.extras.get(kind, {})
         if name in of_kind:
             raise ValueError(f"{kind[:-1]} {name!r} is already registered by {self.owners[f'{kind}:{name}']}")
-        return self.evolve(
-            extras={**self.extras, kind: {**of_kind, name: thing}}, owners={**self.owners, f"{kind}:{name}": owner}
-        )
+        owners = {**self.owners, f"{kind}:{name}": owner}
+        return self.evolve(extras={**self.extras, kind: {**of_kind, name: thing}}, owners=owners)
 
     def with_problems(self, *problems: Problem) -> Catalogue:
         """A catalogue with these problems added, each once."""
@@ -330,9 +331,9 @@ class Catalogue:
         """A catalogue without a plugin and what it registered, except callbacks; what it shadowed is restored."""
         own = [tool for tool in (*self.tools.values(), *self.alternates) if tool.origin.plugin == name]
         after = self.without_tools(own)
-        for key in [key for key, owner in self.owners.items() if owner.plugin == name]:
-            kind, _, extra = key.partition(":")
-            after = after.without_extra(kind, extra)
+        for key, owner in self.owners.items():
+            if owner.plugin == name:
+                after = after.without_extra(*key.split(":", 1))
         return after.without_toolsets(self.toolsets_of(name)).evolve(
             plugins={each: record for each, record in self.plugins.items() if each != name},
             problems=tuple(each for each in after.problems if each.plugin != name),
@@ -421,10 +422,8 @@ class _ToolTable:
 
 
 def _name_conflict(tool: Tool, *, by: Tool) -> Problem:
-    name, plugin = tool.name, tool.origin.plugin
-    if plugin is None:
-        fix = "rename one of the two (name=...)"
-    else:
+    fix, plugin = "rename one of the two (name=...)", tool.origin.plugin
+    if plugin is not None:
         fix = f'in pegboard.toml, [prefix] {plugin} = "{plugin}_" gives its tools a prefix'
-    cause = f"tool {name!r} is held back: {by.origin} has the name; {fix}"
-    return Problem(cause, name, plugin=plugin, distribution=tool.origin.distribution)
+    cause = f"tool {tool.name!r} is held back: {by.origin} has the name; {fix}"
+    return Problem(cause, tool.name, plugin=plugin, distribution=tool.origin.distribution)

@@ -95,11 +95,7 @@ class Contributions:
         self.change(lambda catalogue: catalogue.evolve(required_check=required))
 
     def names(self, kind: str) -> tuple[str, ...]:
-        """The names of a kind, registered or offered by an installed plugin, sorted; imports no plugin.
-
-        Args:
-            kind: `"exporters"`, `"models"` or `"executors"`.
-        """
+        """The names of exporters, models or executors, registered or offered by an installed plugin, sorted."""
         names = {*self.catalogue.extras.get(kind, {}), *self.catalogue.offered(kind)}
         if kind == "executors":
             names |= self.executors.keys()
@@ -108,12 +104,8 @@ class Contributions:
     def on_change(self, function: Callable[[], object]) -> Handle:
         """Subscribes a function to changes of the tools: of static ones, toolsets and transforms.
 
-        Args:
-            function: Called after the change, in the thread that makes it, with the registry locked: it has to be
-                quick and must not block. What it raises is logged.
-
-        Returns:
-            A handle whose `dispose()` ends the subscription.
+        It is called after the change, in the thread that makes it, with the registry locked: it has to be quick and
+        must not block. What it raises is logged.
         """
         call = partial(function)  # each subscription is another one
 
@@ -156,8 +148,7 @@ class Contributions:
         catalogue = self.catalogue
         checked("permissions", permissions, OfRules)
         self._checked_permissions = permissions
-        hooks = (each.hooks for each in catalogue.plugins.values())  # maybe not loaded yet
-        has_others = catalogue.toolsets or any("pegboard_register_toolsets" in each for each in hooks)
+        has_others = catalogue.toolsets or catalogue.unloaded("register_toolsets")
         complete = not (has_others or catalogue.has_transforms)
         for problem in rule_problems(permissions, catalogue.tools.values(), complete=complete):
             operator_log().warning("%s", problem)
@@ -165,10 +156,8 @@ class Contributions:
     def change(self, change: Callable[[Catalogue], Catalogue], *, loads: bool = False) -> None:
         """Replaces the catalogue by `change(catalogue)`; writers are serialized, readers never wait.
 
-        Args:
-            change: Gives the new catalogue.
-            loads: Whether it registers a listed plugin, once it is imported. Its toolsets and transforms are nothing
-                new then: tools are never resolved without them.
+        `loads`: whether it registers a listed plugin, once it is imported. Its toolsets and transforms are nothing new
+        then: tools are never resolved without them.
         """
         with self.lock:
             before = self.catalogue
@@ -183,10 +172,7 @@ class Contributions:
 
     def unloaded(self, *hooks: str) -> list[Callable[[], None]]:
         """The functions that import the plugins that implement one of these hooks and aren't imported yet."""
-        if not self.catalogue.lazy_plugins:
-            return []
-        wanted = {f"pegboard_{hook}" for hook in hooks}
-        return [each.load for each in self.catalogue.lazy_plugins if each.load and not wanted.isdisjoint(each.hooks)]
+        return [each.load for each in self.catalogue.unloaded(*hooks) if each.load]
 
     def is_checked(self) -> bool:
         """Whether a resolution is checked now; imports the plugins that may check it."""

@@ -67,9 +67,8 @@ def parse_predicate(text: str, custom: CustomPredicates | None = None) -> Predic
         ExpressionError: It doesn't parse; with the position and near misses.
     """
     if len(text) > _MAX_LENGTH:
-        raise ExpressionError(
-            f"{len(text):,} characters are too many: at most {_MAX_LENGTH:,} are allowed", text=text[:60], position=0
-        )
+        reason = f"{len(text):,} characters are too many: at most {_MAX_LENGTH:,} are allowed"
+        raise ExpressionError(reason, text=text[:60], position=0)
     parser = _Parser(text, custom or {})
     try:
         return parser.whole()

@@ -118,11 +118,10 @@ def _check_depth(_predicate: Any, _attribute: Any, depth: int) -> None:
 
 def _flat(members: Iterable[Predicate], joined: Any) -> tuple[Predicate, ...]:
     """The members, with nested members of the same word flattened."""
-    nested = (
-        member.members if isinstance(member, _Joined) and member.word == joined.word else (member,)
-        for member in members
-    )
-    return tuple(part for parts in nested for part in parts)
+    flat: list[Predicate] = []
+    for member in members:
+        flat += member.members if isinstance(member, _Joined) and member.word == joined.word else (member,)
+    return tuple(flat)
 
 
 def _members(predicate: _Joined | Not) -> tuple[Predicate, ...]:
@@ -396,9 +395,8 @@ def check_predicate_name(name: str) -> str:
     if name in RESERVED:
         raise PredicateError(f"{name!r} can't name a predicate: the word is reserved; choose another")
     if not is_valid_name(name):
-        raise PredicateError(
-            f"{name!r} can't name a predicate: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first"
-        )
+        rule = "names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first"
+        raise PredicateError(f"{name!r} can't name a predicate: {rule}")
     return name
 
 

@@ -223,9 +223,7 @@ class ResolvedTools:
         a problem names it.
         """
         taken = {**self.trace.by_name, **{tool.spec.name: tool for tool in self.tools}}
-        new: list[Tool] = []
-        held: list[_Held] = []
-        refused: list[Problem] = []
+        new, held, refused = list[Tool](), list[_Held](), list[Problem]()
         for tool in tools:
             if (holder := taken.get(tool.spec.name)) is not None:
                 held.append((tool, holder))
@@ -253,9 +251,8 @@ class ResolvedTools:
         new = {tool: owned_tool(tool, owner) for tool in (*self.tools, *self.findable) if tool not in known}
         if not new:
             return self
-        tools, findable, every = (
-            tuple(new.get(tool, tool) for tool in each) for each in (self.tools, self.findable, self.trace.tools)
-        )
+        several = self.tools, self.findable, self.trace.tools
+        tools, findable, every = (tuple(new.get(tool, tool) for tool in each) for each in several)
         return attrs.evolve(self, tools=tools, findable=findable, trace=attrs.evolve(self.trace, tools=every))
 
     def finding(self, tools: Sequence[Tool]) -> ResolvedTools:
@@ -331,9 +328,9 @@ def resolve_names(
     taken = dict(taken or {})
     for later in (tool for offer in offers for tool in offer):
         name, is_plugins = later.spec.name, later.origin.plugin is not None
-        earlier = tools.get(name)
-        if earlier is None and name in taken and (is_plugins or _is_hosts(taken[name])):
-            held.append((later, taken[name]))
+        earlier, holder = tools.get(name), taken.get(name)
+        if earlier is None and name in taken and (is_plugins or (holder is not None and holder.origin.plugin is None)):
+            held.append((later, holder))
         elif earlier is None:
             tools[name] = later
         elif earlier is later:
@@ -380,10 +377,6 @@ def _after_step(
     passes = (*resolved.trace.passes, _Pass(step, resolved.tools, tools, text))
     trace = attrs.evolve(resolved.trace, passes=passes, **of_trace)
     return attrs.evolve(resolved, tools=tuple(tools), problems=(*resolved.problems, *problems), trace=trace)
-
-
-def _is_hosts(tool: Tool | None) -> bool:
-    return tool is not None and tool.origin.plugin is None
 
 
 def _are_conflicting(one: Tool, other: Tool) -> bool:

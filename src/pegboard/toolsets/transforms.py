@@ -82,9 +82,9 @@ class Transforms:
         self._found |= by_name.keys() & {*known, *(each.tool for each in gone)}
         is_complete = len(offers) >= len(self.wrapped) and not any(offer.has_failed for offer in offers)
         kept = [each for name, each in by_name.items() if is_complete and name not in self._found]
+        left_out = [each for each in notes if each not in kept]
         return [
-            ToolsetResult(each, (one for one in each.problems if one not in notes or one in kept), each.dropped)
-            for each in offers
+            ToolsetResult(each, [one for one in each.problems if one not in left_out], each.dropped) for each in offers
         ]
 
 

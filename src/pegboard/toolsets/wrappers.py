@@ -160,11 +160,8 @@ class ToolsetBase(ABC):
             own, origin = tool.spec.annotations, tool.origin
             if not origin.trusted:
                 origin = attrs.evolve(origin, trusted=True)
-                own = ToolAnnotations(
-                    destructive_hint=own.destructive_hint or None,
-                    open_world_hint=own.open_world_hint or None,
-                    edit_hint=own.edit_hint or None,
-                )
+                cautions = ("destructive_hint", "open_world_hint", "edit_hint")
+                own = ToolAnnotations(**{name: getattr(own, name) or None for name in cautions})
             functions = {name: each for name, each in tool.by_arguments.items() if f"{name}_hint" not in given}
             annotated = tool.with_spec(annotations=attrs.evolve(own, **given))
             return annotated.evolve(origin=origin, by_arguments=functions)
@@ -381,9 +378,8 @@ class Reshape:
                 raise DefinitionError(f"there is no such argument.{near}", parameter=name)
         for keyword in schema:
             if keyword not in _ROOT | _LEFT_OUT and not keyword.startswith("x-"):
-                raise DefinitionError(
-                    f"a schema with {keyword!r} at its root can't be reshaped: it may refer to arguments by name"
-                )
+                what = f"a schema with {keyword!r} at its root"
+                raise DefinitionError(f"{what} can't be reshaped: it may refer to arguments by name")
         for reference in (part[key] for part in schemas(schema) for key in REFERENCES if key in part):
             if not str(reference).startswith(("#/$defs/", "#/definitions/")):
                 raise DefinitionError(f"a schema with the reference {reference!r} can't be reshaped")
