@@ -5,16 +5,20 @@ and passes it the plugin's `settings`, and `given` (with references to secrets),
 implementation is marked with `hookimpl` and takes the arguments that it wants, by name; the others may be left out.
 
 **Register hooks** are called once, plugin by plugin, when the plugin is loaded. `register` registers one
-thing for the plugin; if it is refused, only that thing is missing, and the plugin is `partial`.
+thing for the plugin; if it is refused, only that thing is missing, and the plugin is `partial`. `settings` is the
+plugin's table in `pegboard.toml` (`[plugins.NAME]`), read-only, and empty where there is none.
 
 **Run-time hooks** are called around calls, models and turns, in pluggy's order (`tryfirst`, `trylast`), before the
 host's own callbacks. They may be plain or async. `None` means *go on*; anything else is an answer, and the first
-answer ends the stage.
+answer ends the stage. `context` has the user and the session; around a call it is that of the tool, whose `values` are
+shared with the tool and later hooks. `tool` is `None` where the name is unknown, and `arguments` are read-only: as
+validated, or after a call as far as they are known.
 
 **Versions**: a deprecated hook or argument works for two more minor releases, with a warning that names its successor.
 Mark an implementation `@hookimpl(optionalhook=True)` to load on older versions that don't have its hook.
 """
 
+# ruff: noqa: D417  what several hooks take is described above
 from __future__ import annotations
 
 import inspect
@@ -57,7 +61,6 @@ def pegboard_register_tools(register: Callable[..., None], settings: Mapping[str
 
     Args:
         register: Takes each a `Tool`, `@tool` function, plain function, `TypedTool` or object with `@tool` methods.
-        settings: The plugin's table in `pegboard.toml` (`[plugins.NAME]`), read-only; empty where there is none.
     """
 
 
@@ -69,7 +72,6 @@ def pegboard_register_toolsets(
 
     Args:
         register: Takes one `Toolset`.
-        settings: The plugin's settings.
         config: What the registry was loaded with; `None` where a child process loads the plugin. Since 0.3.
     """
 
@@ -80,7 +82,6 @@ def pegboard_register_predicates(register: RegisterNamed, settings: Mapping[str,
 
     Args:
         register: Takes a name, a bare word of the predicate language, and a plain function `(tool, context) -> bool`.
-        settings: The plugin's settings.
     """
 
 
@@ -96,7 +97,6 @@ def pegboard_register_transforms(register: RegisterNamed, settings: Mapping[str,
 
     Args:
         register: Takes a name, which must be free, and a transform.
-        settings: The plugin's settings.
     """
 
 
@@ -113,7 +113,6 @@ def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str,
 
     Args:
         register: Takes a name, which must be free, and a processor, or one that is `Position`.
-        settings: The plugin's settings.
     """
 
 
@@ -123,7 +122,6 @@ def pegboard_register_exporters(register: RegisterNamed, settings: Mapping[str, 
 
     Args:
         register: Takes a name, such as a provider's, and an exporter, or a class or function that makes it when used.
-        settings: The plugin's settings.
     """
 
 
@@ -133,7 +131,6 @@ def pegboard_register_executors(register: RegisterNamed, settings: Mapping[str, 
 
     Args:
         register: Takes a name and an executor, or, since 0.3, a class or function that makes it at first use.
-        settings: The plugin's settings.
     """
 
 
@@ -144,7 +141,6 @@ def pegboard_register_models(register: RegisterNamed, settings: Mapping[str, Any
     Args:
         register: Takes the provider's name, such as `"openai"`, and a function `(model: str, **options) -> Model` that
             makes its client at first use.
-        settings: The plugin's settings.
     """
 
 
@@ -155,7 +151,6 @@ def pegboard_register_services(register: Callable[..., None], settings: Mapping[
     Args:
         register: Takes a type, a value of it or a factory, and `scope=`, as `registry.provide` does. The host's service
             of a type takes precedence.
-        settings: The plugin's settings.
     """
 
 
@@ -197,11 +192,6 @@ def pegboard_before_tool(
 ) -> BeforeAnswer | Awaitable[BeforeAnswer]:
     """Called before a tool runs, after its arguments were found valid. Since 0.1.
 
-    Args:
-        context: The call's context; `context.values` is shared with the tool and later hooks.
-        tool: The tool.
-        arguments: As validated, read-only.
-
     Returns:
         `None` to go on; a `ToolResult` to answer instead of the tool; `ChangeArguments` to go on with others; `Ask` to
         require one more permission; `Deny` to refuse; `Abort` to end the turn.
@@ -215,9 +205,6 @@ def pegboard_after_tool(
     """Called with every outcome, errors and denials included, and with later results of a call, too. Since 0.1.
 
     Args:
-        context: As for `pegboard_before_tool`.
-        tool: The tool, or `None` where the name is unknown.
-        arguments: As far as they are known, read-only.
         result: The call's result so far.
 
     Returns:
@@ -233,9 +220,6 @@ def pegboard_on_tool_error(
     """Called when a call failed: its tool raised or returned an error, or it is unknown, invalid or denied. Since 0.1.
 
     Args:
-        context: As for `pegboard_before_tool`.
-        tool: The tool, or `None` where the name is unknown.
-        arguments: As far as they are known, read-only.
         error: What was raised; for an error that the tool has returned, a `CallError` with its kind and text.
 
     Returns:
@@ -250,9 +234,6 @@ def pegboard_wrap_tool(
     """Wraps the execution of a tool, after approval; the first in order is the outermost. Since 0.1.
 
     Args:
-        context: As for `pegboard_before_tool`.
-        tool: The tool.
-        arguments: As approved, read-only.
         call_next: Runs the next wrapper or the tool; takes no arguments, so nothing is edited after approval.
 
     Returns:
@@ -280,7 +261,6 @@ def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Ans
 
     Args:
         request: The request for approval; `request.subject` tells whether it is about the whole call.
-        context: As for `pegboard_before_tool`.
 
     Returns:
         `None` to leave it to the next, and finally to the user; or the answer: `Once`, `Always`, `Reject` or `Later`.
@@ -299,7 +279,6 @@ def pegboard_wrap_call(
 
     Args:
         call: What is known of the call so far; its `trace` goes along to where the tool runs.
-        context: The user and session of the call.
         call_next: Runs the call, once, and returns its result; raises only `asyncio.CancelledError`.
 
     Returns:
@@ -315,7 +294,6 @@ def pegboard_before_model(
     """Called before a model is asked, in every round of a turn. Since 0.1.
 
     Args:
-        context: The user and session of the turn, with the session's state.
         request: What is asked, after all processors and the callbacks before.
 
     Returns:
@@ -331,7 +309,6 @@ def pegboard_after_model(
     """Called with a model's answer, or with the one that replaces it. Since 0.1.
 
     Args:
-        context: The user and session of the turn.
         request: What was asked.
         response: The answer, as the callbacks before have left it.
         error: The error that the answer replaces, if `pegboard_on_model_error` has recovered; or `None`.
@@ -349,7 +326,6 @@ def pegboard_on_model_error(
     """Called when a model could not be asked, after all retries, or a callback before it failed. Since 0.1.
 
     Args:
-        context: The user and session of the turn.
         request: What was asked.
         error: A `ModelError`, or a `CallbackError`.
 
@@ -365,7 +341,6 @@ def pegboard_wrap_model(
     """Wraps the request to a model; the first in order is the outermost. Since 0.1.
 
     Args:
-        context: The user and session of the turn.
         request: What is asked.
         call_next: Calls the next wrapper or the model; may be called again.
 
@@ -381,7 +356,6 @@ def pegboard_before_turn(
     """Called before a turn's first request, but not when a turn is resumed. Since 0.1.
 
     Args:
-        context: The user and session of the turn.
         request: The `ModelRequest` that starts it.
 
     Returns:
@@ -395,7 +369,6 @@ def pegboard_resume_turn(context: ReadonlyContext, outcome: TurnOutcome) -> Awai
     """Called before a turn continues whose calls waited; what it raises is only logged. Since 0.3.
 
     Args:
-        context: The user and session of the turn.
         outcome: The `TurnOutcome` with which it was suspended.
     """
 
@@ -407,7 +380,6 @@ def pegboard_report_turn(
     """Called when a turn has ended, before `pegboard_after_turn`, to report what the turn did. Since 0.3.
 
     Args:
-        context: The user and session of the turn.
         outcome: Its outcome, with the reports so far: those of the turn that it resumes, and of earlier plugins.
 
     Returns:
@@ -423,7 +395,6 @@ def pegboard_after_turn(
     """Called when a turn has ended, however it ended; what it raises is only logged. Since 0.1.
 
     Args:
-        context: The user and session of the turn.
         request: The `ModelRequest` that started it.
         outcome: Its outcome; every call in the history has its result.
     """
@@ -436,7 +407,6 @@ def pegboard_on_stop(
     """Called when the model has answered, so that the turn is about to end. Since 0.1.
 
     Args:
-        context: The user and session of the turn.
         outcome: The outcome if it ended now, with the output, if it has one.
 
     Returns:
