@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import logging
 
     import attrs
 
+_Validator: TypeAlias = "Callable[[Any, attrs.Attribute[Any], Any], None]"
 _MOST_COMPARED: Final = 200
 _MOST_CHARACTERS: Final = 100
 MOST_DETAIL: Final = 20_000  # maximum characters of an error's detail
@@ -57,7 +58,7 @@ def near_or_known(word: object, known: Iterable[str]) -> str:
     return did_you_mean(suggest(str(word), names)) or f" There are {', '.join(names) or 'none'}."
 
 
-def one_of(*known: str | None) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+def one_of(*known: str | None) -> _Validator:
     """Validator for attrs: one of these words, else a `ValueError` with near misses."""
 
     def check(_owner: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -68,7 +69,7 @@ def one_of(*known: str | None) -> Callable[[Any, attrs.Attribute[Any], Any], Non
     return check
 
 
-def instance_of(*kinds: type) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+def instance_of(*kinds: type) -> _Validator:
     """Validator for attrs: an instance of one of these classes, else a `TypeError`."""
 
     def check(_owner: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -79,9 +80,7 @@ def instance_of(*kinds: type) -> Callable[[Any, attrs.Attribute[Any], Any], None
     return check
 
 
-def at_least(
-    least: float, *, or_none: bool = False, exclusive: bool = False
-) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+def at_least(least: float, *, or_none: bool = False, exclusive: bool = False) -> _Validator:
     """Validator for attrs: a number from `least` on, else a `ValueError`; `exclusive` leaves out `least` itself."""
 
     def check(_owner: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -199,20 +198,18 @@ def hide(text: str, secrets: Iterable[str], *, mark: str = HIDDEN) -> str:
         secrets: What it must not show.
         mark: The replacement.
     """
-    secrets = [each.strip() for each in secrets]
-    written = {form for each in secrets for form in _spellings(each) if len(form) >= _SHORTEST_SECRET}
+    written = {form for each in secrets for form in _spellings(each.strip()) if len(form) >= _SHORTEST_SECRET}
     if not written:
         return text
     import re  # not loaded where there are no secrets
 
-    patterns = {form: re.escape(form) for form in written}
-    if "\\" in text:  # JSON may escape any character
-        patterns |= {form: "".join(map(_escape, form)) for form in written.intersection(secrets)}
+    escape = _escape if "\\" in text else re.escape  # JSON may escape any character
     for form in sorted(written, key=len, reverse=True):  # one may contain another
+        pattern = "".join(map(escape, form))
         if len(form) < _LONG_SECRET:
-            text = re.sub(rf"(?<!\w){patterns[form]}(?!\w)", lambda _: mark, text)
+            text = re.sub(rf"(?<!\w){pattern}(?!\w)", lambda _: mark, text)
             continue
-        text = re.sub(patterns[form], lambda _: mark, text)
+        text = re.sub(pattern, lambda _: mark, text)
         beginnings = (form[:length] for length in range(len(form) - 1, _LONG_SECRET - 1, -1))
         if cut := next(filter(text.endswith, beginnings), None):
             text = f"{text.removesuffix(cut)}{mark}"

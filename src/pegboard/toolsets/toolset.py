@@ -478,16 +478,16 @@ class ToolChange:
     change: _Change
     where: Predicate | None = None
     rename: Callable[[str], str] = field(default=str)  # of tools that are missing
-    names: Collection[str] = ()  # of the tools to change; one that no tool has is noted
+    names: Collection[str] | None = None  # of the tools to change, `None` for all; one that no tool has is noted
     _mapper: ToolMapper = field(init=False, default=Factory(lambda self: ToolMapper(self.change), takes_self=True))
-    _unseen: set[str] = field(init=False, default=Factory(lambda self: set(self.names), takes_self=True))
+    _unseen: set[str] = field(init=False, default=Factory(lambda self: set(self.names or ()), takes_self=True))
 
     async def __call__(self, offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
         """The offer with its tools changed where `where` picks them, and with what went wrong."""
         tools: dict[str, Tool] = {}
         problems: list[Problem] = []
         picked, faults = (offer, {}) if self.where is None else await filter_tools(offer, self.where, context)
-        changing = set(picked)
+        changing = {tool for tool in picked if self.names is None or tool.spec.name in self.names}
         for tool in offer:
             name, changed = tool.spec.name, tool
             try:

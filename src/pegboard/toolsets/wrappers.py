@@ -113,10 +113,8 @@ class ToolsetBase(ABC):
             if first != old:
                 raise RegistrationError(f"{first!r} and {old!r} can't both be renamed to {new!r}: choose another name")
 
-        def rename(tool: Tool) -> Tool:
-            return tool.with_spec(name=names[tool.name]) if tool.name in names else tool
-
-        change = ToolChange("renamed", rename, rename=lambda name: names.get(name, name), names=names)
+        rename: Callable[[str], str] = lambda name: names.get(name, name)  # noqa: E731
+        change = ToolChange("renamed", lambda tool: tool.with_spec(name=rename(tool.name)), rename=rename, names=names)
         return _WrappedToolset(self, change)
 
     def described(self, descriptions: Mapping[str, str]) -> _WrappedToolset:
@@ -125,12 +123,9 @@ class ToolsetBase(ABC):
         Raises:
             DefinitionError: A description isn't valid.
         """
-        descriptions = dict(descriptions)
-
-        def describe(tool: Tool) -> Tool:
-            return tool.with_spec(description=descriptions[tool.name]) if tool.name in descriptions else tool
-
-        return _WrappedToolset(self, ToolChange("described", describe, names=descriptions))
+        texts = dict(descriptions)
+        describe: Callable[[Tool], Tool] = lambda tool: tool.with_spec(description=texts[tool.name])  # noqa: E731
+        return _WrappedToolset(self, ToolChange("described", describe, names=texts))
 
     def prepared(self, prepare: Prepare) -> _WrappedToolset:
         """The tools that `prepare(context, tools)` returns for each context; plain or async.
@@ -185,12 +180,9 @@ class ToolsetBase(ABC):
 
         A tool that can't be reshaped is out, and reported.
         """
-        reshapes = dict(reshapes)
-
-        def reshape(tool: Tool) -> Tool:
-            return _reshape_tool(tool, reshapes[tool.name]) if tool.name in reshapes else tool
-
-        return _WrappedToolset(self, ToolChange("reshaped", reshape, names=reshapes))
+        own = dict(reshapes)
+        change = ToolChange("reshaped", lambda tool: _reshape_tool(tool, own[tool.name]), names=own)
+        return _WrappedToolset(self, change)
 
     def cached(
         self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
