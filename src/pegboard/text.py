@@ -54,11 +54,7 @@ def visible_json(text: str) -> str:
 
 def printable(name: str) -> str:
     r"""A file name with unprintable characters as Python escapes: `\n`, `\x1b`, `\udcff` for an undecodable byte."""
-    return (
-        name
-        if name.isprintable()
-        else "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in name)
-    )
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in name)
 
 
 def confusable_key(text: str) -> str:

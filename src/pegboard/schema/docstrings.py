@@ -33,7 +33,7 @@ _NAMES: Final = r"(?P<names>(?:[*`\\]*[^\W\d]\w*[*`]*)(?:\s*,\s*[*`\\]*[^\W\d]\w
 _GOOGLE_ENTRY: Final = re.compile(rf"{_NAMES}\s*(?:[(\[].*?[)\]])?\s*:(?![:/])\s*(?P<text>.*)")
 _NUMPY_ENTRY: Final = re.compile(rf"{_NAMES}\s*(?::.*)?(?P<text>)$")
 _TYPE: Final = r"(?:[^:\s]+|[^:]*\]):\s"
-_OWN_LINE: Final = re.compile(r"\s|[-*+>|]|\d+[.)]\s")
+_WRAP: Final = re.compile(r"(?<!\n)\n(?![\s*+>|-]|\d+[.)][^\S\n])")  # before a line that doesn't begin anything
 
 
 @frozen
@@ -146,15 +146,4 @@ def _names_in(found: re.Match[str]) -> set[str]:
 
 def _joined(text: str) -> str:
     """The text with wrapped lines joined; paragraphs, list items, indented and quoted lines stay separate."""
-    text = text.strip()
-    if "\n" not in text:
-        return text
-    joined = ""
-    for line in text.splitlines():
-        if not line.strip():
-            joined += "\n\n" if not joined.endswith("\n\n") else ""
-        elif not joined or joined.endswith("\n\n"):
-            joined += line
-        else:
-            joined += ("\n" if _OWN_LINE.match(line) else " ") + line
-    return joined
+    return _WRAP.sub(" ", re.sub(r"\n\s*\n", "\n\n", text.strip()))
