@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary, finalize
 from attrs import field
 
 from pegboard.errors import ToolError, cause_of, log_failure
-from pegboard.timeout import renew_after_fork
+from pegboard.timeout import Renewed, renew_after_fork as renew_after_fork  # noqa: PLC0414  exported
 from pegboard.typing import define
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class _Job:
 
 
 @define(eq=False)
-class WorkerPool:
+class WorkerPool(Renewed):
     """Thread pool of daemon threads, started on demand; they never delay exit.
 
     `SimpleQueue` and `call_soon_threadsafe` cost less than half of `asyncio.to_thread`.
@@ -96,9 +96,6 @@ class WorkerPool:
     _workers: _Workers = field(factory=_Workers, init=False)
     _owners: WeakValueDictionary[str, _Owner] = field(factory=WeakValueDictionary[str, Any], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        renew_after_fork(self)
 
     def renew(self) -> None:
         """Drops the threads, which a forked child process doesn't have."""
@@ -284,7 +281,7 @@ def settle_from_thread(future: asyncio.Future[Any], *outcome: Any) -> bool:
 
 
 @define(eq=False)
-class LoopThreads:
+class LoopThreads(Renewed):
     """Event loops that stay, each in a daemon thread, for code that blocks the running loop of its own thread.
 
     One loop is enough, unless code on it blocks it, too: that code gets another.
@@ -294,9 +291,6 @@ class LoopThreads:
     _of_parent: list[Any] = field(factory=list[Any], init=False)  # before a fork; kept, as they can't be closed
     _blocked: set[Any] = field(factory=set[Any], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        renew_after_fork(self)
 
     def renew(self) -> None:
         """Drops the threads, which a forked child process doesn't have."""
@@ -371,7 +365,7 @@ _outer: Final[contextvars.ContextVar[tuple[Any, ...]]] = contextvars.ContextVar(
 
 
 @define(eq=False)
-class OwnThread:
+class OwnThread(Renewed):
     """Daemon thread of one owner, for objects that only one thread may use: it runs its jobs in their order.
 
     Its first job starts it. A job that hangs delays the later ones, but nothing else, not even exit.
@@ -386,9 +380,6 @@ class OwnThread:
     # of the thread, if there is one: (a lock that whoever takes it first keeps, future, function), `None` at its end
     _jobs: queue.SimpleQueue[Any] | None = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        renew_after_fork(self)
 
     def renew(self) -> None:
         """Drops the thread, which a forked child process doesn't have."""

@@ -57,16 +57,24 @@ def renew_after_fork(thing: Any) -> None:
     _renewed.add(thing)
 
 
+class Renewed:
+    """Base of attrs classes with a method `renew`, for `renew_after_fork`."""
+
+    __slots__ = ()
+
+    def __attrs_post_init__(self) -> None:
+        renew_after_fork(self)
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: [thing.renew() for thing in tuple(_renewed)])
 
 
 @define(eq=False)
-class Watchdog:
+class Watchdog(Renewed):
     """Watchdog for coroutine steps that block their event loop, of any number of loops.
 
-    A thread checks the steps at half the limit's interval, as a blocked loop can't check itself; it ends after a while
-    without any.
+    A thread checks the steps, as a blocked loop can't check itself; it ends after a while without any.
     """
 
     limit: float = LIMIT_SECONDS  # seconds that one step may take
@@ -78,9 +86,6 @@ class Watchdog:
     steps: dict[int, _Step] = field(factory=dict[int, "_Step"], init=False)  # the innermost running step, by thread
     is_running: bool = field(default=False, init=False)  # whether the thread runs
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        renew_after_fork(self)
 
     def renew(self) -> None:
         """Drops the thread, which a forked child process doesn't have."""
@@ -225,17 +230,15 @@ class Deadline:
     It is paused while the user is asked; the call has no deadline then. `asyncio.timeout` can't end a coroutine that
     ignores cancellation, and costs three times as much.
 
-    Attributes:
-        loop: The event loop.
+    Args:
         seconds: The limit, from its first suspension; `None` is no limit.
         grace: Seconds to clean up after cancellation; by default a second, or the limit if that is less.
         watchdog: Watches each step, or `None`.
         name: Its name in the watchdog's reports.
         context: The `ToolContext` whose `deadline` each pause extends, or `None`.
-        was_ignored: Whether the coroutine ignored cancellation and was closed.
     """
 
-    was_ignored: bool = False
+    was_ignored: bool = False  # whether the coroutine ignored cancellation and was closed
     _due: float = inf
     _grace_end: float = inf  # set by the first cancellation; -infinity once it has passed
     _cancelled: int = 0  # by the limit, or by the end of the grace period
@@ -376,14 +379,8 @@ class Deadline:
 async def within(seconds: float | Deadline | None, awaitable: Awaitable[Any], *, grace: float | None = None) -> Any:
     """Awaits an awaitable for at most `seconds`; one that never suspends costs no timer.
 
-    Args:
-        seconds: The limit, `None` for none; or a `Deadline`, which has a grace period and a watchdog of its own.
-        awaitable: A coroutine or any other awaitable.
-        grace: Seconds to clean up after cancellation; by default one, or the limit if that is less.
-
-    Raises:
-        LimitExpiredError: It was cancelled at the limit.
-        BaseException: The exception of the awaitable.
+    A `Deadline` as the limit has a grace period of its own. Raises `LimitExpiredError` if it was cancelled at the
+    limit, and whatever the awaitable does.
     """
     coroutine = as_coroutine(awaitable)
     watchdog, name = (seconds.watchdog, seconds.name) if isinstance(seconds, Deadline) else (None, "")

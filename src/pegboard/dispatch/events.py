@@ -19,7 +19,7 @@ from pegboard.dispatch.state import CallState, read_only
 from pegboard.errors import log_failure, tuple_of
 from pegboard.schema.converter import read_by, read_record, tagged
 from pegboard.threads import settle_future
-from pegboard.timeout import LimitExpiredError, cancels_the_call, renew_after_fork, within
+from pegboard.timeout import LimitExpiredError, Renewed, cancels_the_call, within
 from pegboard.tools.content import ErrorKind, SayableRecord, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress
 from pegboard.typing import JsonMapping
@@ -277,7 +277,7 @@ _Loops: TypeAlias = dict[asyncio.AbstractEventLoop, tuple[_Events, asyncio.Task[
 
 
 @define(eq=False)
-class _ThreadQueue:
+class _ThreadQueue(Renewed):
     """Queue of events for one plain observer, and the thread that delivers them, started on demand."""
 
     link: Callback
@@ -285,9 +285,6 @@ class _ThreadQueue:
     items: queue.SimpleQueue[Any] = field(factory=queue.SimpleQueue[Any], init=False)
     thread: threading.Thread | None = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        renew_after_fork(self)
 
     def renew(self) -> None:
         """Drops the thread, which a forked child process doesn't have, and its queue."""
