@@ -377,7 +377,8 @@ class OwnThread(Renewed):
 
     owner: object
     name: str
-    # of the thread, if there is one: (a lock that whoever takes it first keeps, future, function), `None` at its end
+    # of the thread, if there is one: (a lock that whoever takes it first keeps, future, function), where nobody waits
+    # (`None`, `None`, function), and `None` at its end
     _jobs: queue.SimpleQueue[Any] | None = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
@@ -388,6 +389,17 @@ class OwnThread(Renewed):
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """`None` in another process."""
         return type(None), ()
+
+    @property
+    def waiting(self) -> int | None:
+        """The number of jobs that haven't begun; `None` if there is no thread."""
+        jobs = self._jobs
+        return None if jobs is None else jobs.qsize()
+
+    def put(self, work: Callable[[], object]) -> None:
+        """Adds a job that nobody waits for and that raises nothing; `RuntimeError` if no thread can be started."""
+        with self._lock:
+            (self._jobs or self._begin()).put((None, None, work))
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """`run_in_thread`, in this thread."""
@@ -407,18 +419,23 @@ class OwnThread(Renewed):
         future, context = asyncio.get_running_loop().create_future(), contextvars.copy_context()
         claim = threading.Lock()
         with self._lock:
-            if self._jobs is None:
-                jobs = queue.SimpleQueue[Any]()
-                threading.Thread(target=_serve, args=(jobs,), name="pegboard-own", daemon=True).start()
-                self._jobs = jobs
-            context.run(_outer.set, (*_outer.get(), (self._jobs, future)))
-            self._jobs.put((claim, future, partial(context.run, work)))
+            jobs = self._begin()
+            context.run(_outer.set, (*_outer.get(), (jobs, future)))
+            jobs.put((claim, future, partial(context.run, work)))
         try:
             return await future
         except (asyncio.CancelledError, Exception):
             if claim.acquire(blocking=False) and not_begun is not None:
                 not_begun()
             raise
+
+    def _begin(self) -> queue.SimpleQueue[Any]:
+        """The jobs of the thread, which is started if there is none."""
+        if self._jobs is None:
+            jobs = queue.SimpleQueue[Any]()
+            threading.Thread(target=_serve, args=(jobs,), name="pegboard-own", daemon=True).start()
+            self._jobs = jobs
+        return self._jobs
 
     def close(self) -> None:
         """Ends the thread after the jobs that it has; a later job starts another."""
@@ -435,7 +452,9 @@ def _serve(jobs: queue.SimpleQueue[Any]) -> None:
     """Runs the jobs; keeps no reference to their owner, so that the thread ends with it."""
     while (job := jobs.get()) is not None:
         claim, future, function = job
-        if claim.acquire(blocking=False):
+        if claim is None:
+            function()
+        elif claim.acquire(blocking=False):
             settle_from_thread(future, *_outcome_of(function))
         del job, future, function
 

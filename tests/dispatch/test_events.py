@@ -249,21 +249,7 @@ async def test_after_closing_it_begins_anew():
     assert received == ["1", "2"]
 
 
-async def test_the_thread_ends_when_nothing_comes(monkeypatch):
-    monkeypatch.setattr(events, "LINGER_SECONDS", 0.001)
-    go = threading.Event()
-    observers = Observers()
-    link = Callback(lambda _event: go.wait())
-    emit = observers.sender([link])
-    emit(event())
-    thread = observers._threads[link].thread
-    go.set()
-    thread.join(60)
-    assert not thread.is_alive()
-    assert observers._threads[link].thread is None
-
-
-async def test_without_a_thread_events_wait_for_the_next_try(monkeypatch):
+async def test_without_a_thread_an_event_is_dropped_and_the_next_tries_again(monkeypatch):
     received = []
     start = threading.Thread.start
 
@@ -277,7 +263,7 @@ async def test_without_a_thread_events_wait_for_the_next_try(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", start)
     emit(event(2))
     await observers.aclose(60)
-    assert received == ["1", "2"]
+    assert (received, observers.dropped) == (["2"], 1)
 
 
 async def never(_event):
@@ -381,24 +367,22 @@ async def test_closing_cancels_a_hanging_observer_and_releases_drain():
     assert await waiting is True
 
 
-async def test_a_removed_observer_is_freed_after_its_last_event(monkeypatch):
-    monkeypatch.setattr(events, "LINGER_SECONDS", 0.001)
-    go, received = threading.Event(), []
+async def test_a_removed_observer_is_freed_with_its_thread_after_its_last_event():
+    go, received, threads = threading.Event(), [], []
 
     def observe(event):
+        threads.append(threading.current_thread())
         go.wait()
         received.append(event.call_id)
 
     observers = Observers()
-    observers.sender([Callback(observe)])(event(1))
-    (listener,) = observers._threads.values()
-    thread = listener.thread
-    del listener
-    observers.sender([])
+    send = observers.sender([Callback(observe)])
+    send(event(1))
+    send(event(2))
+    del send
     assert len(observers._threads) == 1
     go.set()
-    thread.join(60)
-    del thread
-    gc.collect()
-    assert received == ["1"]
+    assert await observers.drain(60)
+    threads[0].join(60)
+    assert received == ["1", "2"]
     assert not observers._threads

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias, cast, get_args
 from weakref import WeakValueDictionary
@@ -18,8 +18,8 @@ from pegboard.dispatch.approval.pending import PendingCall
 from pegboard.dispatch.state import CallState, read_only
 from pegboard.errors import log_failure, tuple_of
 from pegboard.schema.converter import read_by, read_record, tagged
-from pegboard.threads import settle_future
-from pegboard.timeout import LimitExpiredError, Renewed, cancels_the_call, within
+from pegboard.threads import OwnThread, settle_from_thread
+from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.content import ErrorKind, SayableRecord, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress
 from pegboard.typing import JsonMapping
@@ -268,60 +268,11 @@ MOST_WAITING: Final = 10_000
 """Length of the queue of each plain observer, of the async ones, and of a stream; further events are dropped."""
 
 LIMIT_SECONDS: Final = 30.0  # for an async observer and one event
-LINGER_SECONDS: Final = 10.0  # after which the idle thread of a plain observer ends
 _CLOSE_SECONDS: Final = 5.0  # for emitted events to be delivered when closing
 
 _Events: TypeAlias = asyncio.Queue[tuple[tuple[Callback, ...], CallEvent]]
 _Loops: TypeAlias = dict[asyncio.AbstractEventLoop, tuple[_Events, asyncio.Task[None]]]
 """For each event loop: the queue for async observers, and the task that delivers it."""
-
-
-@define(eq=False)
-class _ThreadQueue(Renewed):
-    """Queue of events for one plain observer, and the thread that delivers them, started on demand."""
-
-    link: Callback
-    failed: Callable[[Callback, BaseException], None]
-    items: queue.SimpleQueue[Any] = field(factory=queue.SimpleQueue[Any], init=False)
-    thread: threading.Thread | None = field(default=None, init=False)
-    _lock: threading.Lock = field(factory=threading.Lock, init=False)
-
-    def renew(self) -> None:
-        """Drops the thread, which a forked child process doesn't have, and its queue."""
-        self.items, self.thread, self._lock = queue.SimpleQueue[Any](), None, threading.Lock()
-
-    def put(self, item: Any) -> None:
-        """Enqueues an event, or a function to call once all earlier events are delivered."""
-        with self._lock:
-            self.items.put(item)
-            if self.thread is not None:
-                return
-            self.thread = threading.Thread(target=self._deliver, name="pegboard-observer", daemon=True)
-            try:
-                self.thread.start()
-            except RuntimeError:  # no thread can be started; the next event tries again
-                self.thread = None
-
-    def _deliver(self) -> None:
-        while (item := self._next()) is not None:
-            try:
-                if isinstance(item, CallEvent):
-                    self.link.function(item)
-                else:
-                    item()
-            except BaseException as error:  # noqa: BLE001  also SystemExit
-                self.failed(self.link, error)
-
-    def _next(self) -> Any:
-        """The next item; `None` if the thread is to end."""
-        try:
-            return self.items.get(timeout=LINGER_SECONDS)
-        except queue.Empty:
-            with self._lock:
-                if not self.items.empty():
-                    return self.items.get()
-                self.thread = None
-                return None
 
 
 @define(eq=False)
@@ -331,11 +282,11 @@ class Observers:
     Errors and delays of observers don't affect calls. A failure is logged once per observer and exception type.
     """
 
-    # number of events dropped because an observer was too slow or its event loop had ended
+    # number of events dropped as an observer was too slow, its event loop had ended, or no thread could be started
     dropped: int = field(default=0, init=False)
-    # Referenced by their emitters and threads: a removed one is freed with the last of these.
-    _threads: WeakValueDictionary[Callback, _ThreadQueue] = field(
-        factory=WeakValueDictionary[Callback, _ThreadQueue], init=False
+    # Referenced by their senders and events: that of a removed one ends after its last event.
+    _threads: WeakValueDictionary[Callback, OwnThread] = field(
+        factory=WeakValueDictionary[Callback, OwnThread], init=False
     )
     _loops: _Loops = field(factory=_Loops, init=False)
     _failures: set[tuple[str, type[BaseException]]] = field(factory=set[tuple[str, type[BaseException]]], init=False)
@@ -346,16 +297,17 @@ class Observers:
         links = tuple(links)
         in_loop = tuple(link for link in links if not link.blocking)
         with self._lock:
-            queues = [
-                self._threads.setdefault(link, _ThreadQueue(link, self._log_once)) for link in links if link.blocking
+            own = [
+                (link, self._threads.setdefault(link, OwnThread(link, link.owner))) for link in links if link.blocking
             ]
 
         def send(event: CallEvent) -> None:
-            for each in queues:
-                if each.items.qsize() < MOST_WAITING:
-                    each.put(event)
-                else:
-                    self._drop(1)
+            for link, thread in own:
+                with suppress(RuntimeError):  # no thread can be started; the next event tries again
+                    if (thread.waiting or 0) < MOST_WAITING:
+                        thread.put(partial(self._show_in_thread, link, event, thread))
+                        continue
+                self._drop(1)
             if in_loop:
                 self._emit_in_loop(in_loop, event)
 
@@ -369,11 +321,10 @@ class Observers:
         loop = asyncio.get_running_loop()
         waits: list[asyncio.Future[Any]] = []
         with self._lock:
-            queues = list(self._threads.values()) if threads else []
-        for each in queues:
-            if each.thread is not None or not each.items.empty():
-                waits.append(loop.create_future())
-                each.put(partial(loop.call_soon_threadsafe, settle_future, waits[-1]))
+            begun = [each for each in self._threads.values() if threads and each.waiting is not None]
+        for thread in begun:
+            waits.append(loop.create_future())
+            thread.put(partial(settle_from_thread, waits[-1]))
         if (own := self._loops.get(loop)) is not None:
             waits.append(loop.create_task(own[0].join()))
         if not waits:
@@ -432,6 +383,13 @@ class Observers:
                 raise
             finally:
                 events.task_done()
+
+    def _show_in_thread(self, link: Callback, event: CallEvent, _thread: OwnThread) -> None:
+        """Calls a plain observer, in its thread, which is kept until then."""
+        try:
+            link.function(event)
+        except BaseException as error:  # noqa: BLE001  also SystemExit
+            self._log_once(link, error)
 
     async def _show(self, link: Callback, event: CallEvent) -> None:
         try:
