@@ -92,13 +92,11 @@ def resolve(path: str, known: str = "") -> str:
 
 
 def _join(text: str, folder: str) -> str:
-    path = os.path.expanduser(text) if text.startswith("~") else text  # noqa: PTH111  (pathlib takes "." and "//" away)
-    if not path.startswith("/"):
-        path = os.path.join(folder, path)  # noqa: PTH118
     try:
-        if "\0" in path or len(os.fsencode(path)) > MOST_PATH:
-            raise UnreadableError("no path")
-    except UnicodeEncodeError:
+        path = os.path.expanduser(text) if text.startswith("~") else text  # noqa: PTH111  (pathlib takes "." and "//" away)
+        path = path if path.startswith("/") else os.path.join(folder, path)  # noqa: PTH118
+        refuse_if("\0" in path or len(os.fsencode(path)) > MOST_PATH, "no path")
+    except ValueError:  # also of a lone surrogate, or NUL in a user's name
         raise UnreadableError("no path") from None
     return path
 
@@ -231,13 +229,11 @@ class PathPart(Part):
         first = _first_pattern(rule, self.folders.places[0])
         if rule.allows:
             return Match.SURELY if first is not None and all(map(first.matches, self.real)) else Match.NO
-        known = self.folders.patterns
-        if rule.pattern not in known:
+        pattern, known = rule.pattern, self.folders.patterns
+        if pattern not in known:
             here = f"{self.real[0]}/"
-            known[rule.pattern] = [
-                each for folder in self.folders.places for each in path_patterns(rule.pattern, folder, here)
-            ]
-        patterns = {first, *known[rule.pattern]}
+            known[pattern] = [each for place in self.folders.places for each in path_patterns(pattern, place, here)]
+        patterns = {first, *known[pattern]}
         if None in patterns:
             return Match.PERHAPS
         matches = [any(each is not None and each.touches(name) for each in patterns) for name in self.names]
