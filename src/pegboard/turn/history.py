@@ -100,9 +100,8 @@ class TurnProgress:
         """`skips` is whether the earlier results of this answer agree to skip the summary."""
         none_has_ended = all(result.kind == "confirmation_required" for result in outcome.results)
         skips = skips and (none_has_ended or outcome.actions.skip_summarization)
-        self.actions = attrs.evolve(
-            merge_actions([self.actions, outcome.actions], self.state), skip_summarization=skips
-        )
+        merged = merge_actions([self.actions, outcome.actions], self.state)
+        self.actions = attrs.evolve(merged, skip_summarization=skips)
         for changes in (outcome.actions, Actions(outcome.actions.temporary)):
             changes.apply_to(self.state)
         self.pending = outcome.pending

@@ -38,7 +38,7 @@ wrapper 1: timeout chroot flock taskset chrt ssh setuidgid faketime datefudge lo
   envuidgid envdir s6-envdir s6-envuidgid setlock lckdo mosh rsh dbclient when-changed pidproxy
 anywhere: bwrap firejail proot nsjail gdb lldb rr start-stop-daemon mpirun srun npx cgexec lxc-attach systemd-nspawn
   setarch runcon tmux abduco cmd
-behind a word: docker podman nerdctl crictl buildah kubectl oc lxc incus machinectl pct apptainer singularity uv poetry
+behind: docker podman nerdctl crictl buildah kubectl oc lxc incus machinectl pct apptainer singularity uv poetry
   pipenv pipx conda mamba micromamba hatch pdm rye npm pnpm yarn bun nix flatpak flatpak-spawn distrobox toolbox direnv
   mise asdf rbenv pyenv bundle dotenv op doppler aws-vault chamber ip perf cmake xterm konsole gnome-terminal i3-msg
 starts a shell 0: sudo doas unshare nsenter linux32 linux64 fakeroot capsh pkexec
@@ -59,6 +59,7 @@ three words: aws gcloud az doctl npm_run pnpm_run yarn_run bun_run uv_run poetry
   git_remote git_stash git_config git_worktree git_submodule uv_pip gh_pr gh_issue gh_repo gh_release gh_run gh_api
   consul_kv consul_acl vault_kv vault_auth vault_secrets nomad_job terraform_state terraform_workspace helm_repo
   dotnet_nuget pulumi_stack glab_mr glab_issue
+interpreter: eval source . trap find fd fdfind npx pipx
 anything: alias export tee rm rmdir mv dd shred truncate chmod chown ln kill pkill killall curl wget scp rsync nc docker
   podman kubectl
 """
@@ -78,9 +79,7 @@ WRAPPERS: Final = {**dict.fromkeys(_NAMED["wrapper 0"], 0), **dict.fromkeys(_NAM
 
 _RUNNERS: Final = {
     **dict.fromkeys(_NAMED["anywhere"], ""),
-    **dict.fromkeys(
-        _NAMED["behind a word"], "exec run shell enter --host dlx x stat record trace -E -- -e -c --command"
-    ),
+    **dict.fromkeys(_NAMED["behind"], "exec run shell enter --host dlx x stat record trace -E -- -e -c --command"),
     "git": "run foreach -x --exec",
 }
 """Programs whose options take several words: the command starts anywhere, or anywhere behind one of these words."""
@@ -142,16 +141,13 @@ _NO_WORD: Final = re.compile(r"[^\w./-]")
 _BETWEEN_WORDS: Final = re.compile(r"[^\w.~+*?-]+")
 _GIT_RUNS: Final = re.compile(r"-[cOux]|--(?:exec|extcmd|upload-pack|receive-pack|open-files-in-pager)\b|!|ext::")
 _RUN_LATER: Final = re.compile(
-    r"\w*(?:PAGER|EDITOR|VISUAL|BROWSER|ASKPASS|SHELL|COMMAND|RSH|SSH|DIFF|OPEN|CLOSE|VALUE_\d+|FLAGS|OPT|OPTIONS)"
-    r"\+?=(.*)",
-    re.DOTALL,
+    r"(?s)\w*(?:PAGER|EDITOR|VISUAL|BROWSER|ASKPASS|SHELL|COMMAND|RSH|SSH|DIFF|OPEN|CLOSE|VALUE_\d+|FLAGS|OPT|OPTIONS)"
+    r"\+?=(.*)"
 )
 """Assignments whose value other programs may run."""
 
 _INDEX: Final = re.compile(r"\[.*(\$[({]|`)", re.DOTALL)  # of a variable or in arithmetic
-_VALUE: Final = re.compile(
-    r"(?:BASH_ENV|ENV|PROMPT_COMMAND|BASH_FUNC_[^=]*)\+?=(.*)|\w+\+?=(.*(?:\$\(|`).*)", re.DOTALL
-)
+_VALUE: Final = re.compile(r"(?s)(?:BASH_ENV|ENV|PROMPT_COMMAND|BASH_FUNC_[^=]*)\+?=(.*)|\w+\+?=(.*(?:\$\(|`).*)")
 """Assignments whose value a shell may run later."""
 
 _SEVERAL: Final = re.compile(r"[\s;&|()<>$`]")
@@ -333,9 +329,7 @@ def _by_finder(arguments: Sequence[str], option: re.Pattern[str]) -> Iterator[Co
 
 _ACTIONS: Final = {2: _NAMED["two words"], 3: _NAMED["three words"]}  # by how many words name an action of theirs
 
-INTERPRETERS: Final = frozenset(
-    {*WRAPPERS, *SHELLS, *LANGUAGES, "eval", "source", ".", "trap", "find", "fd", "fdfind", "npx", "pipx"}
-)
+INTERPRETERS: Final = SHELLS.union(LANGUAGES, WRAPPERS, _NAMED["interpreter"])
 """Programs that can run anything, as their arguments say."""
 
 _DO_ANYTHING: Final = INTERPRETERS.union(_NAMED["anything"])

@@ -32,7 +32,7 @@ from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.handler import takes_context
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.typing import JsonObject
+from pegboard.typing import JsonMapping, JsonObject
 
 MOST_AT_ONCE: Final = 2_000  # characters matched on the event loop, an item of a list as 10 more; more in a thread
 MOST_VALUES: Final = 500  # items of a list argument that rules match; a longer list counts as unreadable
@@ -128,7 +128,7 @@ class ToolPolicy:
         """Whether a trusted origin declares the tool read-only for all arguments."""
         return self.trusted and self.tool.spec.annotations.read_only_hint is True
 
-    def only_reads(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> bool:
+    def only_reads(self, arguments: JsonMapping, context: ReadonlyContext) -> bool:
         """Whether a trusted origin declares a call with these arguments read-only."""
         function = self.tool.by_arguments.get("read_only") if self.trusted else None
         return self.reads_only or (function is not None and _answer(function, arguments, context) is True)
@@ -189,7 +189,7 @@ class ToolPolicy:
         return self.tool.may_ask or any(rule.action == "ask" for rule in self.permissions.rules.rules)
 
     def runs(
-        self, arguments: Mapping[str, Any], context: ReadonlyContext = EMPTY_CONTEXT, folders: Folders | None = None
+        self, arguments: JsonMapping, context: ReadonlyContext = EMPTY_CONTEXT, folders: Folders | None = None
     ) -> bool:
         """Whether a call surely runs, by `conditions` alone; if not, `decide` has to be called.
 
@@ -227,7 +227,7 @@ class ToolPolicy:
         deciding = [rule for rule in self.rules if rule.forbid or (mode != "bypass" and rule is last)]
         return any(rule.action == "deny" and rule.field is None and rule.wildcard.is_everything for rule in deciding)
 
-    def reason_to_ask(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> str | None:
+    def reason_to_ask(self, arguments: JsonMapping, context: ReadonlyContext) -> str | None:
         """Why a call with these arguments needs approval if no rule applies to it; `None`: it doesn't."""
         spec, confirms, destroys = self.tool.spec, self.tool.confirms, self.tool.by_arguments.get("destructive")
         if spec.annotations.destructive_hint is True:
@@ -244,14 +244,10 @@ class ToolPolicy:
         return None if self.trusted else "it comes from an untrusted origin"
 
     def decide(
-        self,
-        arguments: Mapping[str, Any],
-        context: ReadonlyContext,
-        grants: Sequence[Rule],
-        evaluation: Evaluation | None = None,
+        self, arguments: JsonMapping, context: ReadonlyContext, grants: Sequence[Rule], known: Evaluation | None = None
     ) -> Decision:
-        """The decision on a call with these arguments; an evaluation that is given caches what was read for it."""
-        evaluation = evaluation or self.evaluation(arguments, context, grants)
+        """The decision on a call with these arguments; `known` is its evaluation, if it was made already."""
+        evaluation = known or self.evaluation(arguments, context, grants)
         only_reads = self.permissions.mode == "plan" and self.only_reads(arguments, context)
         return self.conclude(evaluation, partial(self.reason_to_ask, arguments, context), only_reads=only_reads)
 
@@ -279,11 +275,7 @@ class ToolPolicy:
         return decision
 
     def evaluation(
-        self,
-        arguments: Mapping[str, Any],
-        context: ReadonlyContext,
-        grants: Sequence[Rule],
-        folders: Folders | None = None,
+        self, arguments: JsonMapping, context: ReadonlyContext, grants: Sequence[Rule], folders: Folders | None = None
     ) -> Evaluation:
         """The evaluation of a call: rules, grants, and the values of the arguments that the tool or a rule names.
 
@@ -291,11 +283,9 @@ class ToolPolicy:
         """
         declared = self.tool.spec.permission_arguments
         fields = dict.fromkeys(declared.items(), True)
-        fields |= {
-            (rule.field, rule.kind or "text"): False
-            for rule in self.rules
-            if rule.field is not None and rule.field not in declared
-        }
+        for rule in self.rules:
+            if rule.field is not None and rule.field not in declared:
+                fields[rule.field, rule.kind or "text"] = False
         given = arguments
         if (work_out := self.tool.permission_values) is not None:
             try:
@@ -312,7 +302,7 @@ class ToolPolicy:
         granted = tuple(filter(self.is_ruled_by, grants))
         return Evaluation(self.rules, resources, folders or self.folders(arguments, context), granted, whole)
 
-    def folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Folders:
+    def folders(self, arguments: JsonMapping, context: ReadonlyContext) -> Folders:
         """Base folders of relative paths; none if the tool fails: then deny rules apply and allow rules don't."""
         call, work_dir = context.work_dir or ".", self.tool.work_dir
         if work_dir is None:
@@ -342,7 +332,7 @@ class ToolPolicy:
         return self.conclude(evaluation, lambda: f"it needs the permission {permission!r}"), evaluation.exact
 
     def request(
-        self, evaluation: Evaluation, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]
+        self, evaluation: Evaluation, arguments: JsonMapping, context: ReadonlyContext, grants: Sequence[Rule]
     ) -> dict[str, Any]:
         """What a person is asked about a call, as attributes of an `ApprovalRequest`."""
         parts = [part for _, part in evaluation.declared if not part.inside]
@@ -359,9 +349,7 @@ class ToolPolicy:
             "wider": wider,
         }
 
-    def _values(
-        self, arguments: Mapping[str, Any], values: Mapping[str, Any], name: str, kind: ArgumentKind
-    ) -> tuple[Any, ...]:
+    def _values(self, arguments: JsonMapping, values: JsonMapping, name: str, kind: ArgumentKind) -> tuple[Any, ...]:
         """The values of an argument for rules, `None` for each that can't be read.
 
         An argument that is left out has its default if the origin is trusted, a hidden one its preset. A list has
@@ -394,7 +382,7 @@ class Access:
     """
 
     policy: ToolPolicy
-    arguments: Mapping[str, Any]
+    arguments: JsonMapping
     context: ReadonlyContext
     grants: Sequence[Rule] = ()
     judged: Evaluation | None = None  # by which the call runs, with its resolved paths, if it had one
@@ -421,9 +409,7 @@ class Access:
         for each in permissions:
             rules, granted, quick = self._limit(each, elsewhere=elsewhere)
             if is_new or (rules and not (quick is not None and passes(parts, quick))):
-                one = Evaluation(
-                    rules, (resource,), call.folders, granted, None, tuple((resource, part) for part in parts)
-                )
+                one = Evaluation(rules, (), call.folders, granted, None, tuple((resource, part) for part in parts))
                 reason = partial(policy.reason_to_ask, self.arguments, self.context) if is_new else lambda: None
                 if policy.conclude(one, reason).action != "allow":
                     return False
@@ -488,7 +474,7 @@ def _as_offered(rule: Rule, own_names: Mapping[str, str]) -> Iterator[Rule]:
     yield from (attrs.evolve(rule, field=name) for name in names)
 
 
-def _answer(function: Callable[..., Any], arguments: Mapping[str, Any], context: ReadonlyContext) -> bool | None:
+def _answer(function: Callable[..., Any], arguments: JsonMapping, context: ReadonlyContext) -> bool | None:
     """The bool that a tool's function returns for a call; `None` if it fails or returns something else."""
     more = {"context": context} if takes_context(function) else {}
     try:
@@ -531,7 +517,7 @@ class Permissions:
     def decide(
         self,
         tool: Tool,
-        arguments: Mapping[str, Any],
+        arguments: JsonMapping,
         *,
         grants: Sequence[Rule] = (),
         context: ReadonlyContext = EMPTY_CONTEXT,
