@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 import attrs
@@ -418,7 +419,6 @@ class ToolSpec:
         default=EMPTY_OBJECT, alias="provider_options", converter=with_name("provider_options", json_text)
     )
     _meta: JsonText = field(default=EMPTY_OBJECT, alias="meta", converter=with_name("meta", json_text))
-    _digest: str | None = field(default=None, init=False, repr=False)
 
     input_schema: ClassVar[JsonSchema] = _parsed("input_schema_text")
     output_schema: ClassVar[JsonSchema | None] = _parsed("output_schema_text")
@@ -454,12 +454,10 @@ class ToolSpec:
         """Example arguments, each valid by the input schema."""
         return () if self._examples is None else tuple(json.loads(self._examples))
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """`"sha256:..."` over all attributes of this spec, cached."""
-        if self._digest is None:
-            object.__setattr__(self, "_digest", digest_of(self.to_json()))
-        return self._digest or ""  # never empty, which the type checker can't know
+        return digest_of(self.to_json())
 
     def evolve(self, **changes: Any) -> ToolSpec:
         """A copy with some attributes changed; names as in the constructor."""
@@ -485,13 +483,19 @@ class ToolSpec:
             InvalidNameError: The name isn't valid.
         """
         facts: dict[str, Any] = {}
-        for wire, value in data.items():
-            if wire not in _FACTS:
-                raise ValueError(f"{wire}: unknown key")
-            facts[_FACTS[wire][0]] = _read(wire, value)
-        if "name" not in facts:
-            raise ValueError("name: missing")
-        return cls(**facts)
+        try:
+            for wire, value in data.items():
+                if wire not in _FACTS:
+                    raise ValueError(f"{wire}: unknown key")
+                name, (kind, read) = _FACTS[wire]
+                if type(value) is not kind:
+                    raise ValueError(f"{wire}: expected {kind.__name__}, found {type(value).__name__}")
+                facts[name] = read(value)
+            if "name" not in facts:
+                raise ValueError("name: missing")
+            return cls(**facts)
+        except TypeError as error:
+            raise ValueError(f"{error}") from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ToolSpec):
@@ -503,41 +507,32 @@ class ToolSpec:
 
 
 _JSON_TEXTS: Final = {each.name: each.alias or "" for each in attrs.fields(ToolSpec) if "JsonText" in f"{each.type}"}
-_JSON_TYPES: Final = {"JsonText": dict, "ToolAnnotations": dict, "Grammar": dict, "Concurrency": dict, "bool": bool}
-_FACTS: Final[Mapping[str, tuple[str, type]]] = {
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+_Form: TypeAlias = tuple[type[Any], Callable[[Any], Any]]  # the JSON type of an attribute, and what reads it
+_FORMS: Final[Mapping[str, _Form]] = {
+    "JsonText": (dict, _unchanged),
+    "bool": (bool, _unchanged),
+    "str": (str, _unchanged),
+    "tuple[str, ...]": (list, _unchanged),
+    "ToolAnnotations": (dict, with_name("annotations", ToolAnnotations.from_json)),
+    "Grammar": (dict, with_name("grammar", lambda members: Grammar(**members))),
+    "Concurrency": (dict, with_name("concurrency", lambda members: Concurrency(**members))),
+}
+_FACTS: Final[dict[str, tuple[str, _Form]]] = {
     json_name(JsonRecord, each.evolve(name=each.alias)): (
         each.alias or "",
-        _JSON_TYPES.get(f"{each.type}".removesuffix(" | None"), str),
+        _FORMS.get(f"{each.type}".removesuffix(" | None"), _FORMS["str"]),
     )
     for each in attrs.fields(ToolSpec)
-    if each.init
-} | {"tags": ("tags", list), "examples": ("examples", list)}
-"""The JSON keys of a spec, each with its attribute and JSON type."""
-
-_ITEM_TYPES: Final = {"tags": (str, "strings"), "examples": (dict, "objects")}
-_READERS: Final[Mapping[str, Callable[[JsonObject], Any]]] = {
-    "annotations": with_name("annotations", ToolAnnotations.from_json),
-    "grammar": lambda members: Grammar(**members),
-    "concurrency": lambda members: Concurrency(**members),
-    "permissionArguments": _kinds_text,
 }
+"""The attributes of a spec by their keys in JSON, each with its form."""
 
-
-def _read(wire: str, value: Any) -> Any:
-    """The value of an attribute, from the one of its key in JSON."""
-    expected = _FACTS[wire][1]
-    if wire in _ITEM_TYPES:
-        item, items = _ITEM_TYPES[wire]
-        if not isinstance(value, list) or not all(isinstance(each, item) for each in cast("list[Any]", value)):
-            raise ValueError(f"{wire}: expected a list of {items}")
-    elif type(value) is not expected:
-        raise ValueError(f"{wire}: expected {expected.__name__}, found {type(value).__name__}")
-    read = _READERS.get(wire)
-    try:
-        return cast("Any", value) if read is None else read(cast("Any", value))
-    except TypeError as error:
-        raise ValueError(f"{wire}: {error}") from None
-
+_FACTS["examples"] = ("examples", (list, tuple_of("examples", dict)))
 
 _ALWAYS: Final = ("name", "description", "kind", "input_schema")
 _DEFAULTS: Final = {name: getattr(ToolSpec("_"), name) for name, _ in _FACTS.values() if name not in _ALWAYS}
