@@ -54,8 +54,8 @@ def worker_command(  # noqa: PLR0913, PLR0917  as many as it has options
     """Run calls that come from other machines.
 
     An executor brings them. Callers decide what may run: whoever can send calls to the executor can run every tool
-    here, but for what -T, --where and --rules leave out. SIGTERM or Ctrl-C takes no more calls, and lets those that
-    run end.
+    that is installed here or in a file of --functions, but for what -T, --where and --rules leave out. SIGTERM or
+    Ctrl-C takes no more calls, and lets those that run end.
     """
     if as_json and not status:
         raise click.UsageError("--json is for --status")
