@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -63,3 +65,23 @@ async def test_a_server_that_cant_be_reached_is_reported_without_its_address(cap
     assert "can't be reached" in result.text
     assert not {"127.0.0.1", "secret"} & {*f"{result!r} {caplog.text}".split()}
     assert "127.0.0.1:1" not in f"{result!r} {caplog.text}"
+
+
+async def test_a_call_that_is_cancelled_while_the_executor_connects_cancels_no_other(monkeypatch):
+    connecting, gate = threading.Event(), threading.Event()
+
+    async def connect(settings):
+        connecting.set()
+        await asyncio.to_thread(gate.wait)
+        raise ConnectionError("the Temporal server can't be reached")
+
+    monkeypatch.setattr("pegboard_temporal.link.connect", connect)
+    async with ToolRegistry() as registry:
+        registry.register(ADD.evolve(policy=Policy(executor="away")))
+        registry.add("executors", "away", TemporalExecutor(Settings()))
+        first, second = (asyncio.ensure_future(registry.call("check_add", {"a": 1, "b": 2})) for _ in range(2))
+        await asyncio.to_thread(connecting.wait)
+        first.cancel()
+        await asyncio.wait([first])
+        gate.set()
+        assert (await second).kind == "not_executed"

@@ -6,9 +6,9 @@ import asyncio
 import atexit
 import dataclasses
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
@@ -17,9 +17,10 @@ from uuid import uuid4
 
 from attrs import define, field
 from temporalio import activity
-from temporalio.client import Client
-from temporalio.common import RawValue, WorkerDeploymentVersion
+from temporalio.client import ActivityHandle, Client
+from temporalio.common import RawValue, RetryPolicy, WorkerDeploymentVersion
 from temporalio.envconfig import ClientConfigProfile, ClientConfigTLS
+from temporalio.exceptions import ActivityAlreadyStartedError
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError
 from temporalio.worker import Worker, WorkerDeploymentConfig
@@ -28,6 +29,8 @@ from pegboard_temporal.settings import Settings
 
 T = TypeVar("T")
 Activity: TypeAlias = Callable[[Sequence[RawValue]], Awaitable[RawValue]]
+LONGEST: Final = timedelta(days=30)
+"""For what runs; Temporal's limits can't stop while the user is asked, so the worker keeps the tool's own."""
 _CLOSE_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 10.0
 _PAUSE: Final = 0.5
@@ -92,6 +95,36 @@ def new_worker(client: Client, queue: str, run: Activity, **options: Any) -> Wor
     )
 
 
+@asynccontextmanager
+async def started(
+    client: Client, settings: Settings, name: str, *args: Any, wait: float, attempts: int = 1, **options: Any
+) -> AsyncGenerator[ActivityHandle[RawValue]]:
+    """A new activity; cancelling the block cancels it, also where only the server knows yet that it has begun.
+
+    Args:
+        client: The client.
+        settings: Where the heartbeat is.
+        name: The activity's type.
+        args: Its arguments.
+        wait: Seconds in which a worker has to take it.
+        attempts: How often it may run.
+        options: More of `Client.start_activity`.
+    """
+    limits: Any = {
+        "schedule_to_start_timeout": timedelta(seconds=wait),
+        "start_to_close_timeout": LONGEST,
+        "heartbeat_timeout": timedelta(seconds=settings.heartbeat),
+        "retry_policy": RetryPolicy(maximum_attempts=attempts, backoff_coefficient=1.0),
+    }
+    starting = asyncio.ensure_future(client.start_activity(name, args=args, result_type=RawValue, **limits, **options))
+    try:
+        yield await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(RPCError, TimeoutError, ActivityAlreadyStartedError):  # it has ended, or the server is away
+            await asyncio.wait_for((await starting).cancel(), _CLOSE_SECONDS)
+        raise
+
+
 @define(eq=False)
 class Link:
     """A caller's connection, in an event loop in a daemon thread: calls may come from several loops, and leave theirs.
@@ -111,7 +144,8 @@ class Link:
     _thread: threading.Thread = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="pegboard-temporal", daemon=True)
+        self._ready.set_running_or_notify_cancel()  # else a call that is cancelled meanwhile would cancel it for all
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._stay()), name="pegboard-temporal", daemon=True)
         self._thread.start()
         atexit.register(self.close)
 
@@ -129,28 +163,21 @@ class Link:
         """Cancels what runs, and ends the thread and the connection; blocks until then, at most 5 s."""
         self.is_open = False
         atexit.unregister(self.close)
-        with suppress(ConnectionError, TimeoutError):
+        with suppress(ConnectionError, TimeoutError, RuntimeError):  # there is no connection; or the loop is closed
             _, loop, stopping = self._ready.result(_CLOSE_SECONDS)
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(stopping.set)
+            loop.call_soon_threadsafe(stopping.set)
         self._thread.join(_CLOSE_SECONDS)
 
-    def _run(self) -> None:
+    async def _stay(self) -> None:
+        """Connects, and stays so until it is to close; then the thread cancels the calls, which tell the server."""
+        stopping = asyncio.Event()
         try:
-            asyncio.run(self._stay())
+            client = await connect(self.settings)
+            async with new_worker(client, self.queue, self.answer, graceful_shutdown_timeout=timedelta(0)):
+                self._ready.set_result((client, asyncio.get_running_loop(), stopping))
+                await stopping.wait()
         except BaseException as error:  # noqa: BLE001  the next call gets it, and connects again
             if not self._ready.done():
                 self._ready.set_exception(error)
         finally:
             self.is_open = False
-
-    async def _stay(self) -> None:
-        client, stopping = await connect(self.settings), asyncio.Event()
-        before = asyncio.all_tasks()
-        async with new_worker(client, self.queue, self.answer, graceful_shutdown_timeout=timedelta(0)):
-            self._ready.set_result((client, asyncio.get_running_loop(), stopping))
-            await stopping.wait()
-        if calls := asyncio.all_tasks() - before:
-            for call in calls:
-                call.cancel()  # each asks the server to cancel its activity
-            await asyncio.wait(calls, timeout=_CLOSE_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from itertools import accumulate
 from typing import Any, Final
@@ -12,14 +12,14 @@ from uuid import uuid4
 
 from attrs import frozen
 from temporalio import activity
-from temporalio.client import ActivityHandle, Client
-from temporalio.common import RawValue, RetryPolicy
+from temporalio.client import Client
+from temporalio.common import RawValue
 from temporalio.service import RPCError
 
 from pegboard.errors import log_failure
 from pegboard.json import strict_json
 from pegboard.worker import RemoteCaller, Wire, Worker
-from pegboard_temporal.link import connect, new_worker
+from pegboard_temporal.link import LONGEST, connect, new_worker, started
 from pegboard_temporal.payloads import MOST_INLINE, Payloads
 from pegboard_temporal.settings import Settings
 
@@ -29,7 +29,6 @@ _PAUSE: Final = 0.2  # seconds between messages with events: each is an activity
 PREFIX: Final = "pegboard-"
 """Of Temporal's names of queues."""
 _ANNOUNCEMENT: Final = "pegboard-worker"
-_LONGEST: Final = timedelta(days=30)  # until the user has answered, and a call that runs has ended
 
 
 async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Worker) -> None:
@@ -43,11 +42,12 @@ async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Work
     async def run(args: Sequence[RawValue]) -> RawValue:
         if activity.info().activity_type == _ANNOUNCEMENT:
             return await payloads.write(b"{}", "")
-        header, request = args
-        key = activity.info().activity_id.partition(".")[0]
-        line = _Line(client, settings, wire, payloads, key, **_read_header(header))
+        key, request = activity.info().activity_id.partition(".")[0], args[-1]
+        token, queue, is_watched = (strict_json(each.payload.data) for each in args[:-1])
+        line = _Line(client, settings, payloads, key, token, queue)
         with beating(settings):
-            answer = await worker.run(await _read_request(payloads, request, key), line.caller())
+            caller = RemoteCaller(wire, line.tell if is_watched else None, line.ask)
+            answer = await worker.run(await _read_request(payloads, request, key), caller)
             return await payloads.write(answer, key)
 
     serving = new_worker(
@@ -55,7 +55,7 @@ async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Work
         f"{PREFIX}{worker.queue}",
         run,
         max_concurrent_activities=worker.max_concurrency,
-        graceful_shutdown_timeout=_LONGEST,
+        graceful_shutdown_timeout=LONGEST,
         max_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat / 4),
     )
     try:
@@ -92,11 +92,6 @@ def beating(settings: Settings) -> Generator[None]:
         beats.cancel()
 
 
-def _read_header(header: RawValue) -> dict[str, Any]:
-    read: Any = strict_json(header.payload.data)
-    return {"token": f"{read['token']}", "queue": f"{read['queue']}", "is_watched": read["watched"] is True}
-
-
 async def _read_request(payloads: Payloads, request: RawValue, key: str) -> bytes:
     try:
         return await payloads.read(request, key)
@@ -112,49 +107,30 @@ class _Line:
     Attributes:
         token: What the caller knows the call by; secret.
         queue: Temporal's name of the caller's queue.
-        is_watched: Whether events have a listener there.
     """
 
     client: Client
     settings: Settings
-    wire: Wire
     payloads: Payloads
     key: str
     token: str
     queue: str
-    is_watched: bool
 
-    def caller(self) -> RemoteCaller:
-        """The caller, for the kit."""
-        return RemoteCaller(self.wire, self._tell if self.is_watched else None, self._ask)
-
-    async def _tell(self, events: Sequence[bytes]) -> None:
+    async def tell(self, events: Sequence[bytes]) -> None:
+        """Sends events."""
         while events:
             sizes = accumulate(len(event) for event in events[:_MOST_AT_ONCE])
             number = max(sum(size < MOST_INLINE for size in sizes), 1)
-            await (await self._start(*events[:number])).result()
+            await self._send(events[:number])
             events = events[number:]
             await asyncio.sleep(_PAUSE)
 
-    async def _ask(self, data: bytes) -> bytes:
-        handle = await self._start(data)
-        try:
-            return await self.payloads.read(await handle.result(), self.key)
-        except asyncio.CancelledError:
-            with suppress(RPCError):
-                await handle.cancel()
-            raise
+    async def ask(self, question: bytes) -> bytes:
+        """The reply to a question."""
+        return await self.payloads.read(await self._send([question]), self.key)
 
-    async def _start(self, *messages: bytes) -> ActivityHandle[RawValue]:
+    async def _send(self, messages: Sequence[bytes]) -> RawValue:
         payloads = [await self.payloads.write(message, self.key) for message in messages]
-        return await self.client.start_activity(
-            "pegboard-message",
-            args=[self.token, *payloads],
-            id=uuid4().hex,
-            task_queue=self.queue,
-            result_type=RawValue,
-            schedule_to_start_timeout=timedelta(seconds=_ANSWER_SECONDS),
-            start_to_close_timeout=_LONGEST,
-            heartbeat_timeout=timedelta(seconds=self.settings.heartbeat),
-            retry_policy=RetryPolicy(maximum_attempts=1),
-        )
+        place: Any = {"id": uuid4().hex, "task_queue": self.queue, "wait": _ANSWER_SECONDS}
+        async with started(self.client, self.settings, "pegboard-message", self.token, *payloads, **place) as handle:
+            return await handle.result()
