@@ -188,12 +188,9 @@ class SentCall:
         if self._is_over or self._questions > _MOST_QUESTIONS or self._waiting >= _MOST_WAITING:
             why = "the call is over" if self._is_over else "there are too many questions"
             return {"error": error_to_json(LookupError(why))}
-        name, given = message.get("question"), message.get("given")
-        if not isinstance(name, str) or not is_object(given):
-            return {"error": error_to_json(LookupError("the question is invalid"))}
         self._waiting += 1
         try:
-            return {"value": await self.call.answer(name, given)}
+            return {"value": await self.call.answer(message.get("question", ""), message.get("given", {}))}
         except BaseException as error:
             if cancels_the_call(error):
                 raise
@@ -343,12 +340,11 @@ class Worker:
         for name in others:
             with suppress(LookupError, PegboardError):  # its tools aren't executed
                 executors[name] = await run_in_thread(registry.contributions.executor, name)
-        rules = registry.permissions
-        permissions = Permissions(mode="bypass") if rules is None else _allowing(rules)
-        services = registry.services
-        local = LocalExecutor(
-            tools, permissions=permissions, limits=registry.limits, executors=executors, services=services
-        )
+        permissions = Permissions(mode="bypass")
+        if (own := registry.permissions) is not None:
+            permissions = attrs.evolve(own, rules=[Rule("*", "*", "allow"), *own.rules.rules])
+        limits, services = registry.limits, registry.services
+        local = LocalExecutor(tools, permissions=permissions, limits=limits, executors=executors, services=services)
         return cls(local, **facts)
 
     async def run(self, data: bytes, caller: RemoteCaller) -> bytes:
@@ -395,24 +391,14 @@ class Worker:
     def _write_answer(self, request: ExecutionRequest, answer: JsonObject, wire: Wire) -> bytes:
         try:
             return wire.write(answer)
-        except TooLongError as error:
-            failed = ExecutionResponse.failed(
-                "limit", f"{request.tool} ran, but its result can't be sent: {error}. Request less."
-            )
         except ValueError as error:
-            failed = ExecutionResponse.failed(
-                "invalid_output", f"{request.tool} ran, but its result can't be sent: {error}."
-            )
-        return wire.write(_answer(failed))
+            text = f"{request.tool} ran, but its result can't be sent: {error}."
+            kind, more = ("limit", " Request less.") if isinstance(error, TooLongError) else ("invalid_output", "")
+            return wire.write(_answer(ExecutionResponse.failed(kind, f"{text}{more}")))
 
 
 def _here(policy: Policy, executor: str) -> Policy:
     return attrs.evolve(policy, executor=None) if policy.executor == executor else policy
-
-
-def _allowing(permissions: Permissions) -> Permissions:
-    """These rules, after one that allows every call."""
-    return attrs.evolve(permissions, rules=[Rule("*", "*", "allow"), *permissions.rules.rules])
 
 
 def _answer(response: ExecutionResponse) -> JsonObject:

@@ -146,25 +146,13 @@ class _CallerMemory(Memory):
 
     caller: Caller
 
-    async def search(
-        self, query: str, *, user: str | None = None, session: str | None = None, limit: int = 10
-    ) -> tuple[MemoryEntry, ...]:
-        """The entries that match a query, the best first."""
-        del user
+    async def search(self, query: str, *, session: Any = None, limit: int = 10, **_: Any) -> tuple[MemoryEntry, ...]:
         given = {"query": query, "session_only": session is not None, "limit": limit}
         return tuple(MemoryEntry(**entry) for entry in await self.caller.answer("memory.search", given))
 
     async def add(
-        self,
-        text: str,
-        *,
-        user: str | None = None,
-        session: str | None = None,
-        author: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        self, text: str, *, author: str | None = None, metadata: Mapping[str, Any] | None = None, **_: Any
     ) -> MemoryEntry:
-        """Adds an entry."""
-        del user, session
         given = {"text": text, "author": author, "metadata": dict(metadata or {})}
         return MemoryEntry(**await self.caller.answer("memory.add", given))
 
@@ -175,38 +163,25 @@ class _CallerArtifacts(Artifacts):
 
     caller: Caller
 
-    async def save(self, name: str, content: Any, *, user: str | None = None, session: str | None = None) -> int:
-        """Saves a new version, and returns its number."""
-        del user, session
+    async def save(self, name: str, content: Any, **_: Any) -> int:
         return await self.caller.answer("artifacts.save", {"name": name, "content": content.to_json()})
 
-    async def load(
-        self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
-    ) -> Any:
-        """One version, the latest by default."""
-        del user, session
+    async def load(self, name: str, version: int | None = None, **_: Any) -> Any:
         content = await self.caller.answer("artifacts.load", {"name": name, "version": version})
         return ToolResult.from_json({"content": [content]}).content[0]
 
-    async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
-        """The names of all artifacts of the conversation and of the user, sorted."""
-        del user, session
+    async def list(self, **_: Any) -> tuple[str, ...]:
         return tuple(await self.caller.answer("artifacts.list", {}))
 
-    async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
-        """Deletes all versions."""
-        del user, session
+    async def delete(self, name: str, **_: Any) -> None:
         await self.caller.answer("artifacts.delete", {"name": name})
 
 
 def error_to_json(error: BaseException) -> JsonObject:
     """Serializes an exception for the other side: its type, so that a tool can catch it, and texts that it may know."""
     if isinstance(error, CallError):
-        return {
-            "type": "refused" if isinstance(error, RefusedError) else "call",
-            "kind": error.kind,
-            "text": error.text,
-        }
+        name = "refused" if isinstance(error, RefusedError) else "call"
+        return {"type": name, "kind": error.kind, "text": error.text}
     if isinstance(error, ToolError):
         return {"type": "tool", "text": f"{error.text}", "retryable": bool(error.retryable), "hint": error.hint}
     if isinstance(error, FatalToolError):
