@@ -317,6 +317,7 @@ ADDED_NULLS = {
         {"k": 1},
     ),
     "where no alternative fits": ({"anyOf": [tool("k", k=TEXT, a=TEXT)]}, {"k": 3, "a": None}, {"k": 3, "a": None}),
+    "by a pattern": ({"patternProperties": {"^a": tool(b=TEXT)}}, {"a1": {"b": None}}, {"a1": {}}),
     "by a condition": (
         {"if": {"required": ["a"]}, "then": tool(b=TEXT), "else": tool(c=TEXT)},
         {"a": 1, "b": None, "c": None},

@@ -63,11 +63,12 @@ _MISSING: Final = "required, missing"
 _NULL: Final = {"type": "null"}  # by far the most common alternative
 _NOT_NULL: Final = (_Problem((), "must be null", "null"),)
 _TO_ANY: Final = frozenset({*REFERENCES, "allOf", "anyOf", "oneOf", "not", "if"})
-_TO_ARRAY: Final = _TO_ANY | {"prefixItems", "items", "additionalItems", "contains"}
+_PARTS_OF_ARRAY: Final = frozenset({"prefixItems", "items", "additionalItems"})
+_PARTS_OF_OBJECT: Final = frozenset({"properties", "patternProperties", "additionalProperties"})
+_TO_PARTS: Final = _PARTS_OF_ARRAY | _PARTS_OF_OBJECT
+_TO_ARRAY: Final = _TO_ANY | _PARTS_OF_ARRAY | {"contains"}
 _TO_OBJECT: Final = (
-    _TO_ANY
-    | {"required", "properties", "patternProperties", "additionalProperties", "propertyNames"}
-    | {"dependentRequired", "dependentSchemas", "dependencies"}
+    _TO_ANY | _PARTS_OF_OBJECT | {"required", "propertyNames", "dependentRequired", "dependentSchemas", "dependencies"}
 )
 _APPLIED: Final[Mapping[Any, frozenset[str]]] = {dict: _TO_OBJECT, list: _TO_ARRAY, tuple: _TO_ARRAY}
 """By the class of a value: the keywords that apply other schemas to it or to its parts."""
@@ -164,16 +165,16 @@ class SchemaSearch:
         return self.references.legacy and "$ref" in schema
 
     def _search(self, wrong: JsonObject, applied: Collection[str], schema: JsonSchema, value: Any) -> _Found:
-        of_parts = self._apply_to_object if applied is _TO_OBJECT else self._apply_to_array
         for keyword, rule in [("$ref", schema["$ref"])] if self._is_hidden(schema) else schema.items():
             if keyword in wrong:
                 yield _Problem((), _own_reason(keyword, wrong[keyword], value))
             elif keyword in applied:
                 self.pay(len(rule) if type(rule) in (dict, list) else 1)
-                yield from (self._apply if keyword in _TO_ANY else of_parts)(keyword, rule, schema, value)
+                apply = self._apply_to_parts if keyword in _TO_PARTS else self._apply
+                yield from apply(keyword, rule, schema, value)
 
-    def _apply(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> _Found:
-        """The problems by a keyword that applies other schemas; `rule` is its value in `schema`."""
+    def _apply(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> _Found:  # noqa: C901, PLR0912  (by keyword)
+        """The problems by a keyword that applies schemas to the whole value; `rule` is its value in `schema`."""
         match keyword:
             case "$ref" | "$dynamicRef" | "$recursiveRef":
                 if (target := self.references.target(rule)) is not None:
@@ -191,39 +192,21 @@ class SchemaSearch:
             case "not":
                 if not self.problems(rule, value):
                     yield _Problem((), f"must not fit {json_text(rule)[:60]}")
-            case _:  # `if`
+            case "if":
                 yield from self.problems(schema.get("else" if self.problems(rule, value) else "then", True), value)
 
-    def _apply_to_object(self, keyword: str, rule: Any, schema: JsonSchema, value: JsonObject) -> _Found:  # noqa: C901, PLR0912  (by keyword)
-        match keyword:
             case "required":
-                for name in rule:
-                    if name not in value:
-                        yield _Problem((name,), _MISSING)
-            case "properties":
-                for name, part in rule.items():
-                    if name in value and (found := self.problems(part, value[name])):
-                        yield from _below(name, found)
-            case "patternProperties":
-                for pattern, part in rule.items():
-                    self.pay(len(value))
-                    for name in _matching([pattern], value):
-                        yield from _below(name, self.problems(part, value[name]))
-            case "additionalProperties":
-                known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-                self.pay(len(value) * (1 + len(patterns)))
-                named = {*known, *_matching(patterns, value)} if patterns else known
-                for name in value:
-                    if name in named:
-                        continue
-                    if rule is False:
-                        yield _Problem((name,), _unknown_key(list(known)))
-                    else:
-                        yield from _below(name, self.problems(rule, value[name]))
+                yield from (_Problem((name,), _MISSING) for name in rule if name not in value)
             case "propertyNames":
                 for name in value:
                     for found in self.problems(rule, name):
                         yield _Problem((), f"key {short_json(name)}: {found.reason}")
+            case "contains":
+                fitting = sum(not self.problems(rule, item) for item in value)
+                least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
+                if not least <= fitting <= most:
+                    limit, count = ("at least", least) if fitting < least else ("at most", most)
+                    yield _Problem((), f"must contain {limit} {count_text(count, 'matching item')}, got {fitting}")
             case _:  # `dependencies` of old drafts requires properties or a schema, as the two that came later
                 for name in (name for name in rule if name in value):
                     if is_array(rule[name]):
@@ -232,21 +215,31 @@ class SchemaSearch:
                     else:
                         yield from self.problems(rule[name], value)
 
-    def _apply_to_array(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> _Found:
-        if keyword == "contains":
-            fitting = sum(not self.problems(rule, item) for item in value)
-            least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
-            if not least <= fitting <= most:
-                limit, count = ("at least", least) if fitting < least else ("at most", most)
-                yield _Problem((), f"must contain {limit} {count_text(count, 'matching item')}, got {fitting}")
+    def _apply_to_parts(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> _Found:
+        for step, part in self.parts(keyword, rule, schema, value):
+            if part is False and keyword == "additionalProperties":
+                yield _Problem((step,), _unknown_key(list(schema.get("properties", {}))))
+            else:
+                yield from _below(step, self.problems(part, value[step]))
+
+    def parts(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> Iterator[tuple[Any, Any]]:
+        """The parts of a value to which a keyword applies schemas, by key or position, each with its schema."""
+        if keyword == "properties":
+            yield from ((name, part) for name, part in rule.items() if name in value)
+        elif keyword == "patternProperties":
+            for pattern, part in rule.items():
+                self.pay(len(value))
+                yield from ((name, part) for name in _matching([pattern], value))
+        elif keyword == "additionalProperties":
+            known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+            self.pay(len(value) * (1 + len(patterns)))
+            named = {*known, *_matching(patterns, value)} if patterns else known
+            yield from ((name, rule) for name in value if name not in named)
         elif is_array(rule):  # `prefixItems`, and `items` of drafts 4 to 7
-            for index, part in enumerate(rule[: len(value)]):
-                yield from _below(index, self.problems(part, value[index]))
+            yield from enumerate(rule[: len(value)])
         else:  # of the items behind those that have their own schemas
             first: Any = schema.get("prefixItems", []) if keyword == "items" else schema.get("items")
-            for index in range(len(first), len(value)) if is_array(first) else ():
-                if found := self.problems(rule, value[index]):
-                    yield from _below(index, found)
+            yield from ((index, rule) for index in (range(len(first), len(value)) if is_array(first) else ()))
 
 
 def _below(step: str | int, found: Sequence[_Problem]) -> Sequence[_Problem]:
@@ -407,7 +400,7 @@ def coerced(value: Any, schema: str, *, only_nulls: bool = False) -> tuple[Any, 
     try:
         search = _search_of(schema)
         return _Coercion(search, only_nulls).fit(search.references.root, value, ())[:2]
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+    except (_SpentError, RecursionError, AttributeError, KeyError, TypeError, ValueError):
         return value, ()  # a keyword that its draft doesn't define may have any value
 
 
@@ -490,18 +483,24 @@ class _Coercion:
 
     def _inside(self, schema: JsonSchema, value: Any, path: _Path) -> _Fit:
         """The value with its items or members coerced."""
-        if not is_array(value) and not is_object(value):
-            return _Fit(value)
-        parts, rest, optional = _parts_of(schema, value)
-        items, best = dict[Any, Any](), _Fit(value)
-        for step, item in value.items() if is_object(value) else enumerate(value):
-            part = parts.get(step, rest)
-            if item is None and step in optional and not self.search.fits(part, None):
-                each = _Fit(None, (f"{path_text((*path, step))}: null -> left out",), 1)
-            else:
-                each = self.fit(part, item, (*path, step))
-                items[step] = each.value
-            best = best.then(each)
+        items, keywords, optional = dict[Any, Any](), _PARTS_OF_ARRAY, set[str]()
+        if is_object(value):
+            items, keywords = dict(value), _PARTS_OF_OBJECT
+            optional = {*schema.get("properties", ())} - {*schema.get("required", ())}
+        elif is_array(value):
+            items = dict(enumerate(value))
+        best = _Fit(value)
+        for keyword in [each for each in schema if items and each in keywords]:
+            for step, part in self.search.parts(keyword, schema[keyword], schema, value):
+                if step not in items:  # another keyword has left it out
+                    continue
+                if step in optional and items[step] is None and not self.search.fits(part, None):
+                    del items[step]
+                    each = _Fit(None, (f"{path_text((*path, step))}: null -> left out",), 1)
+                else:
+                    each = self.fit(part, items[step], (*path, step))
+                    items[step] = each.value
+                best = best.then(each)
         if not best.changes:
             return _Fit(value)
         return best._replace(value=items if is_object(value) else list(items.values()))
@@ -509,18 +508,6 @@ class _Coercion:
 
 def _list(schema: JsonSchema, keyword: str) -> list[Any]:
     return rule if is_array(rule := schema.get(keyword)) else []
-
-
-def _parts_of(schema: JsonSchema, value: Any) -> tuple[Mapping[Any, Any], Any, Collection[Any]]:
-    """The schemas of the parts of a value by key or position, that of all others, and the keys that are optional."""
-    if is_object(value):
-        properties: JsonObject = schema.get("properties") or {}
-        optional = properties.keys() - (schema.get("required") or ())
-        return properties, schema.get("additionalProperties", True), optional
-    first, rest = _list(schema, "prefixItems"), schema.get("items", True)
-    if is_array(rest):  # before draft 2020-12
-        first, rest = rest, schema.get("additionalItems", True)
-    return dict(enumerate(first)), rest, ()
 
 
 def _cheapest(found: Sequence[_Fit], value: Any) -> _Fit:
