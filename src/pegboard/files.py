@@ -25,11 +25,7 @@ _APP = "pegboard"
 CONFIG_NAME = "pegboard.toml"
 _IN_HOME = {
     "linux": {"cache": ".cache", "config": ".config", "state": ".local/state"},
-    "darwin": {
-        "cache": "Library/Caches",
-        "config": "Library/Application Support",
-        "state": "Library/Application Support",
-    },
+    "darwin": {"cache": "Library/Caches", **dict.fromkeys(("config", "state"), "Library/Application Support")},
 }
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _FIRST_READ = 32 * 1024
@@ -42,8 +38,7 @@ def user_folder(kind: str) -> str:
 
     Imports platformdirs only where `known_user_folder` gives `None`: that takes half as long as starting Python.
     """
-    known = known_user_folder(kind)
-    if known is not None:
+    if (known := known_user_folder(kind)) is not None:
         return known
     import platformdirs
 
@@ -52,22 +47,18 @@ def user_folder(kind: str) -> str:
 
 def known_user_folder(kind: str, environ: Mapping[str, str] = os.environ) -> str | None:
     """The user's folder, or `None` on systems other than Linux and macOS, or without an absolute home folder."""
-    in_home = None if hasattr(sys, "getandroidapilevel") else _IN_HOME.get(sys.platform)
-    if in_home is None:
+    if hasattr(sys, "getandroidapilevel") or sys.platform not in _IN_HOME:
         return None
     base = environ.get(f"XDG_{kind.upper()}_HOME", "")
     if not base.startswith("/"):
-        home = _home_folder(environ)
-        if home is None:
+        if (home := _home_folder(environ)) is None:
             return None
-        base = os.path.join(home, in_home[kind])
+        base = os.path.join(home, _IN_HOME[sys.platform][kind])
     return os.path.join(base, _APP)
 
 
 def _home_folder(environ: Mapping[str, str] = os.environ) -> str | None:
-    home = environ.get("HOME")
-    if home is None:
-        home = os.path.expanduser("~")
+    home = environ["HOME"] if "HOME" in environ else os.path.expanduser("~")
     return (home.rstrip("/") or "/") if home.startswith("/") else None
 
 

@@ -30,8 +30,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str]
     namespace = vars(sys.modules[package])
 
     def find(name: str) -> object:
-        module = modules.get(name)
-        if module is None:
+        if (module := modules.get(name)) is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         from importlib import import_module
 

@@ -135,8 +135,7 @@ class WorkerPool(Renewed):
             while is_queued:
                 await asyncio.wait([future], timeout=STALL_SECONDS)
                 with self._lock:
-                    is_queued = job.state == "waiting"
-                    if is_queued:
+                    if is_queued := job.state == "waiting":
                         self._check_hanging(job)
             return await future
         except (asyncio.CancelledError, Exception):

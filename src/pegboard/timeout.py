@@ -148,8 +148,7 @@ def watched(watchdog: Watchdog | None, name: str, function: Callable[..., Any], 
             del steps[thread]
         else:
             steps[thread] = outer
-        seconds = monotonic() - step[1]
-        if seconds > watchdog.limit:  # not reported yet, as other code held the interpreter
+        if (seconds := monotonic() - step[1]) > watchdog.limit:  # not reported yet, as other code held the interpreter
             watchdog.report_step(step, seconds)
 
 

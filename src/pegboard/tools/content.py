@@ -448,8 +448,7 @@ class _Embedding:
 
 def _read_file(data: JsonMapping) -> FileContent:
     resource = read_record(_Embedding, data, "content").resource
-    content = resource.blob if resource.text is None else resource.text
-    if content is None:
+    if (content := resource.blob if resource.text is None else resource.text) is None:
         raise ValueError("resource.blob: missing")
     return FileContent(resource.uri, content, resource.mime_type)
 

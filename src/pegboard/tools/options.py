@@ -156,8 +156,12 @@ _COMMON: Final = CommonOptions.__optional_keys__
 _OF_FUNCTION: Final = ToolOptions.__optional_keys__
 _HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "edit")
 _CONVERTED: Final = {"annotations", "concurrency", "examples", "output_schema", "requires_confirmation"}
-_AS_GIVEN: Final = _COMMON & {each.alias for each in attrs.fields(ToolSpec)} - _CONVERTED
+_SPEC: Final = {each.alias for each in attrs.fields(ToolSpec)}
+_AS_GIVEN: Final = (_COMMON & _SPEC) - _CONVERTED
 _POLICY: Final = attrs.fields_dict(Policy).keys()
+OUTSIDE_SPEC: Final = _COMMON - _SPEC - _POLICY - {*_HINTS, "check", "blocking"}
+"""The options that are attributes of the tool itself, by the same names."""
+
 _BY_ARGUMENTS: Final = ("read_only", "destructive", "concurrency")
 _MAY_BE_FUNCTIONS: Final = (*_BY_ARGUMENTS, "requires_confirmation")
 _MAY_TAKE_CONTEXT: Final = ("preview", "requires_confirmation", "read_only", "destructive")
@@ -187,16 +191,6 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # option -> its class, and the
     )
     for name in names.split()
 }
-OUTSIDE_SPEC: Final = (  # attributes of the tool itself, by the options' names
-    "work_dir",
-    "permission_values",
-    "preview",
-    "prepare_arguments",
-    "format_validation_error",
-    "process_request",
-    "instructions",
-    "offered",
-)
 
 
 def check_options(options: Mapping[str, Any], *, tool: str, of_function: bool = False) -> dict[str, Any]:

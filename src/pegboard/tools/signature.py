@@ -162,8 +162,7 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
         written[0] = written[0].replace(kind=ParameterKind.POSITIONAL_ONLY)
     _check_wrappers(function, written, tool, method=method)
     parameters = tuple(_parameter(each, function, tool) for each in written)
-    returns = raw.return_annotation
-    if returns is not EMPTY:
+    if (returns := raw.return_annotation) is not EMPTY:
         returns = resolve_type(returns, function, tool=tool, parameter="return")
     signature = Signature(parameters, returns)
     if len(contexts := [each.name for each in parameters if each.annotation is ToolContext]) > 1:
@@ -367,16 +366,14 @@ def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, bool]:
     MCP requires an object: a value of any other type is wrapped as `{"result": value}`. Raises `DefinitionError` if the
     type has no JSON Schema.
     """
-    structured = _part_with_structure(annotation)
-    if structured is EMPTY:
+    if (structured := _part_with_structure(annotation)) is EMPTY:
         return None, False
     from pegboard.schema.adapters import SchemaWriter, root_schema
     from pegboard.schema.types import Property, adapter_of, object_schema
 
     try:
         schema = root_schema(adapter_of(structured), SchemaWriter(written=True))
-        is_wrapped = schema.get("type") != "object"
-        if is_wrapped:
+        if is_wrapped := schema.get("type") != "object":
             schema = object_schema([Property("result", structured)], written=True)
         return json_text(schema), is_wrapped
     except DefinitionError as error:

@@ -88,8 +88,7 @@ class _InMemoryArtifacts(Artifacts):
 
     async def save(self, name: str, content: Content, *, user: _Id = None, session: _Id = None) -> int:
         """Stores a new version; the first is 1."""
-        size = _bytes_of(content)
-        if size > self.most_bytes:
+        if (size := _bytes_of(content)) > self.most_bytes:
             raise ArtifactError(f"{name} is too large to store: over {self.most_bytes:,} bytes.", name=name)
         scope = _scope(check_artifact_name(name), user, session)
         with self._lock:

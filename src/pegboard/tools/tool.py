@@ -211,8 +211,7 @@ class Tool:
             loaded.close()
         if not isinstance(arguments, dict):
             arguments = dict(arguments)
-        problems = self.validator.problems(arguments)
-        if problems:
+        if problems := self.validator.problems(arguments):
             return problems
         if isinstance(self.handler, Handler):
             from pegboard.tools.context import ToolContext

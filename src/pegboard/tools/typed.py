@@ -204,8 +204,7 @@ def tool_of(thing: object) -> Tool | None:
         return thing
     if isinstance(thing, TypedTool):
         return thing.as_tool()
-    carried = _tool_on(thing)
-    if carried is None:
+    if (carried := _tool_on(thing)) is None:
         return None
     if isinstance(carried, Method):
         if not inspect.ismethod(thing):
@@ -262,8 +261,7 @@ def tools_from(thing: Any, *, foreign: bool = False) -> list[Tool]:
         except TypeError as error:
             hint = "Register an instance."
             raise DefinitionError(f"{thing.__name__} can't be made without arguments ({error})", hint=hint) from None
-    one = tool_of(thing)
-    if one is not None:
+    if (one := tool_of(thing)) is not None:
         return [one]
     if not inspect.isroutine(thing) and (tools := _tools_of(thing)):
         return tools
