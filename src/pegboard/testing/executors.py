@@ -6,15 +6,15 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from itertools import count
+from inspect import iscoroutinefunction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from types import SimpleNamespace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import attrs
-from attrs import define, field, frozen
+from attrs import define, frozen
 
 from pegboard.dispatch.approval.queue import AnyApprover
 from pegboard.errors import FatalToolError, ToolError, cause_of
@@ -254,9 +254,10 @@ async def check_executor(  # noqa: PLR0913  all but one by name
     scopes = {"local", *["remote"] * remote, *["durable"] * durable}
     passed, faults = list[str](), list[str]()
     with TemporaryDirectory() as folder:
-        bench = Bench(start, engine, Path(folder))
-        async with start() as bench.executor:
-            for name, check in CHECKS.items():
+        async with start() as executor:
+            for number, (name, check) in enumerate(CHECKS.items()):
+                queue = f"check-{os.getpid()}-{number}"
+                bench = check.bench(start, engine, executor, str(Path(folder, name)), queue)
                 lacking = bench.lacks(check.needs)
                 if only is not None and name not in only:
                     skip[name] = "not asked for"
@@ -268,7 +269,7 @@ async def check_executor(  # noqa: PLR0913  all but one by name
                     continue
                 try:
                     async with asyncio.timeout(_SECONDS):
-                        await check.run(bench)
+                        await getattr(bench, name)()
                 except Exception as error:  # noqa: BLE001  whatever the executor does
                     faults.append(f"{name}: {error if isinstance(error, AssertionError) else cause_of(error)}")
                 else:
@@ -278,23 +279,72 @@ async def check_executor(  # noqa: PLR0913  all but one by name
     return ExecutorReport(tuple(passed), skip)
 
 
+@frozen
+class ExecutorCheck:
+    """One check."""
+
+    scope: Scope  # the executors that it is for
+    needs: tuple[str, ...]  # the members of the engine, or of the executor, that it uses
+    bench: type[Bench]  # the class that has it, as a method of its name
+
+
+CHECKS: Final = dict[str, ExecutorCheck]()
+"""The checks by name."""
+_MARKS: Final = dict[object, tuple[Scope, tuple[str, ...]]]()
+
+Check = TypeVar("Check", bound=Callable[..., Awaitable[None]])
+
+
+def check(scope: Scope, *needs: str) -> Callable[[Check], Check]:
+    """Marks a check that is for other executors than those of its class, or needs more."""
+
+    def mark(function: Check) -> Check:
+        _MARKS[function] = scope, needs
+        return function
+
+    return mark
+
+
 @define(eq=False)
 class Bench:
-    """What the checks need: registries whose tools run in the executor, and files for effects."""
+    """Base of the checks, which are methods: makes calls in the executor, and reads their effects.
+
+    Each check has an own instance, `file` for its effects, and `queue`.
+    """
 
     start: Start
     engine: Any
-    folder: Path
-    executor: Any = None
-    _numbers: count[int] = field(factory=lambda: count(1), init=False)
+    executor: Any
+    file: str
+    queue: str
 
-    def file(self) -> str:
-        """The path of a new file."""
-        return str(self.folder / f"effects{next(self._numbers)}")
+    def __init_subclass__(cls, scope: Scope = "local", needs: tuple[str, ...] = ()) -> None:
+        for name, method in vars(cls).items():
+            if iscoroutinefunction(method) and not name.startswith("_"):
+                CHECKS[name] = ExecutorCheck(*_MARKS.get(method, (scope, needs)), cls)
 
-    def queue(self) -> str:
-        """The name of a new queue."""
-        return f"check-{os.getpid()}-{next(self._numbers)}"
+    @property
+    def effects(self) -> list[str]:
+        """The lines of the file."""
+        return effects_in(self.file)
+
+    @property
+    def waiting(self) -> dict[str, str]:
+        """The arguments of `check_wait`, which waits until `let_go`."""
+        return {"file": self.file, "go": f"{self.file}.go"}
+
+    def let_go(self) -> None:
+        """Lets `check_wait` end."""
+        note(self.waiting["go"], "go")
+
+    def has_ended(self) -> bool:
+        """Whether `check_endless` was told to end, or its process has ended."""
+        first, *more = self.effects
+        try:
+            os.kill(int(first), 0)
+        except ProcessLookupError:
+            return True
+        return bool(more)
 
     def lacks(self, needs: Iterable[str]) -> list[str]:
         """The members of the executor or of the engine that a check needs, and that aren't there."""
@@ -337,9 +387,9 @@ class Bench:
     async def begin(
         self, name: str, arguments: Mapping[str, Any], call_id: str = "", **of_registry: Any
     ) -> asyncio.Task[ToolResult]:
-        """Starts a call of a tool, and waits until the tool has written into its file."""
+        """Starts a call of a tool, and waits until the tool has written into the file."""
         task = asyncio.ensure_future(self.call(name, arguments, call_id=call_id, **of_registry))
-        await until(lambda: bool(effects_in(arguments["file"])) or task.done())
+        await until(lambda: bool(self.effects) or task.done())
         return task
 
 
@@ -370,16 +420,6 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def has_ended(file: str) -> bool:
-    """Whether `check_endless` was told to end, or its process has ended."""
-    first, *more = effects_in(file)
-    try:
-        os.kill(int(first), 0)
-    except ProcessLookupError:
-        return True
-    return bool(more)
-
-
 def answering(asked: list[str], *answers: Any, seconds: float = 0.0) -> Any:
     """An approver that gives these answers, of which the last repeats, and records what it was asked."""
     left = list(answers)
@@ -390,29 +430,3 @@ def answering(asked: list[str], *answers: Any, seconds: float = 0.0) -> Any:
         return left.pop(0) if len(left) > 1 else left[0]
 
     return approver
-
-
-Run: TypeAlias = Callable[[Bench], Awaitable[None]]
-
-
-@frozen
-class ExecutorCheck:
-    """One check."""
-
-    scope: Scope  # the executors that it is for
-    needs: tuple[str, ...]  # the members of the engine, or of the executor, that it uses
-    run: Run
-
-
-CHECKS: Final = dict[str, ExecutorCheck]()
-"""The checks by name."""
-
-
-def check(scope: Scope, *needs: str) -> Callable[[Run], Run]:
-    """Adds a function to the checks; see `ExecutorCheck`."""
-
-    def add(function: Run) -> Run:
-        CHECKS[function.__name__] = ExecutorCheck(scope, needs, function)
-        return function
-
-    return add

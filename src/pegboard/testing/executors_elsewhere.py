@@ -1,5 +1,5 @@
 """The checks of `check_executor` for executors with workers elsewhere, and for those that keep results."""
-# ruff: noqa: D103  the name of a check says what it checks
+# ruff: noqa: D102  the name of a check says what it checks
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from pegboard.testing.executors import (
     expect,
     expect_one_of,
     expect_true,
-    note,
     until,
 )
 from pegboard.tools.call import ToolCall
@@ -39,88 +38,74 @@ from pegboard.tools.context import ToolContext
 from pegboard.worker import RemoteCaller, Worker
 
 
-@check("remote")
-async def runs_in_another_process(bench: Bench) -> None:
-    result = await bench.call("check_process")
-    is_other = not result.is_error and result.structured_content != {"result": os.getpid()}
-    expect_true(is_other, f"expected the id of another process, got {result.text!r:.100}")
+class RemoteChecks(Bench, scope="remote"):
+    """The checks for executors with another process."""
+
+    async def runs_in_another_process(self) -> None:
+        result = await self.call("check_process")
+        is_other = not result.is_error and result.structured_content != {"result": os.getpid()}
+        expect_true(is_other, f"expected the id of another process, got {result.text!r:.100}")
+
+    async def a_dying_worker_is_reported(self) -> None:
+        result = await self.call("check_error", {"kind": "crash"})
+        expect_one_of(result.kind, ("crashed", "unknown_outcome"), "kind")
+        await self.expect_to_add("the next call")
 
 
-@check("remote")
-async def a_dying_worker_is_reported(bench: Bench) -> None:
-    result = await bench.call("check_error", {"kind": "crash"})
-    expect_one_of(result.kind, ("crashed", "unknown_outcome"), "kind")
-    await bench.expect_to_add("the next call")
+class DurableChecks(Bench, scope="durable"):
+    """The checks for executors that keep results by key."""
 
+    async def the_same_call_again_runs_once(self) -> None:
+        async with self.start() as other:
+            for executor in (self.executor, other):
+                result = await self.add(self.file, call_id="toolu_same", executor=executor)
+                expect((result.structured_content, self.effects), (ADDED, ["added"]), "result and runs")
+            await self.add(self.file, context=attrs.evolve(ANN, session="other"), call_id="toolu_same")
+            expect(len(self.effects), 2, "runs, with one of another session")
 
-@check("durable")
-async def the_same_call_again_runs_once(bench: Bench) -> None:
-    file = bench.file()
-    async with bench.start() as other:
-        for executor in (bench.executor, other):
-            result = await bench.add(file, call_id="toolu_same", executor=executor)
-            expect((result.structured_content, effects_in(file)), (ADDED, ["added"]), "result and runs")
-        await bench.add(file, context=attrs.evolve(ANN, session="other"), call_id="toolu_same")
-        expect(len(effects_in(file)), 2, "runs, with one of another session")
+    async def a_call_without_an_identity_runs_each_time(self) -> None:
+        for _ in range(2):
+            await self.add(self.file, context=attrs.evolve(ANN, message=None), call_id="call_0")
+        expect(len(self.effects), 2, "runs")
 
+    async def an_approved_call_survives_its_caller(self) -> None:
+        asked = list[str]()
+        call = ToolCall("check_delete", {"file": self.file}, "toolu_approved")
+        async with self.start() as other:
+            for executor in (self.executor, other):
+                outcome = await self.registry(answering(asked, Once()), executor).dispatch([call], context=ANN)
+                expect((outcome.results[0].text, self.effects), ("deleted", ["deleted"]), "result and runs")
+        expect(len(asked), 1, "how often it was approved")
 
-@check("durable")
-async def a_call_without_an_identity_runs_each_time(bench: Bench) -> None:
-    file = bench.file()
-    for _ in range(2):
-        await bench.add(file, context=attrs.evolve(ANN, message=None), call_id="call_0")
-    expect(len(effects_in(file)), 2, "runs")
+    async def the_id_of_another_call_is_refused(self) -> None:
+        kinds = [(await self.add(self.file, a=number, call_id="toolu_again")).kind for number in (1, 2)]
+        expect((kinds, self.effects), ([None, "unknown_outcome"], ["added"]), "kinds of errors, and runs")
 
+    async def two_callers_of_one_call_get_its_result(self) -> None:
+        async with self.start() as other:
+            calls = [
+                asyncio.ensure_future(self.call("check_wait", self.waiting, call_id="toolu_two", executor=executor))
+                for executor in (self.executor, other)
+            ]
+            await until(lambda: bool(self.effects) or any(call.done() for call in calls))
+            self.let_go()
+            expect([(await call).text for call in calls], ["waited", "waited"], "results")
+        expect(len(self.effects), 1, "runs")
 
-@check("durable")
-async def an_approved_call_survives_its_caller(bench: Bench) -> None:
-    file, asked = bench.file(), list[str]()
-    call = ToolCall("check_delete", {"file": file}, "toolu_approved")
-    async with bench.start() as other:
-        for executor in (bench.executor, other):
-            outcome = await bench.registry(answering(asked, Once()), executor).dispatch([call], context=ANN)
-            expect((outcome.results[0].text, effects_in(file)), ("deleted", ["deleted"]), "result and runs")
-    expect(len(asked), 1, "how often it was approved")
+    async def there_is_nothing_to_attach_to_without_a_run(self) -> None:
+        expect(await self.executor.attach("sha256:none"), None, "what is attached to")
 
-
-@check("durable")
-async def the_id_of_another_call_is_refused(bench: Bench) -> None:
-    file = bench.file()
-    kinds = [(await bench.add(file, a=number, call_id="toolu_again")).kind for number in (1, 2)]
-    expect((kinds, effects_in(file)), ([None, "unknown_outcome"], ["added"]), "kinds of errors, and runs")
-
-
-@check("durable")
-async def two_callers_of_one_call_get_its_result(bench: Bench) -> None:
-    given = {"file": bench.file(), "go": bench.file()}
-    async with bench.start() as other:
-        calls = [
-            asyncio.ensure_future(bench.call("check_wait", given, call_id="toolu_two", executor=executor))
-            for executor in (bench.executor, other)
-        ]
-        await until(lambda: bool(effects_in(given["file"])) or any(call.done() for call in calls))
-        note(given["go"], "go")
-        expect([(await call).text for call in calls], ["waited", "waited"], "results")
-    expect(len(effects_in(given["file"])), 1, "runs")
-
-
-@check("durable")
-async def there_is_nothing_to_attach_to_without_a_run(bench: Bench) -> None:
-    expect(await bench.executor.attach("sha256:none"), None, "what is attached to")
-
-
-@check("durable")
-async def another_process_attaches_while_the_call_runs(bench: Bench) -> None:
-    given, keys = {"file": bench.file(), "go": bench.file()}, list[Any]()
-    first = _looking(bench.executor, lambda request: keys.append(request.key))
-    call = await bench.begin("check_wait", given, "toolu_attach", executor=first)
-    async with bench.start() as other:
-        attached = asyncio.ensure_future(other.attach(keys[0]))
-        await asyncio.wait([attached], timeout=0.2)
-        note(given["go"], "go")
-        response = await attached
-    texts = [response and response.output, (await call).text]
-    expect((texts, len(effects_in(given["file"]))), (["waited", "waited"], 1), "results and runs")
+    async def another_process_attaches_while_the_call_runs(self) -> None:
+        keys = list[Any]()
+        first = _looking(self.executor, lambda request: keys.append(request.key))
+        call = await self.begin("check_wait", self.waiting, "toolu_attach", executor=first)
+        async with self.start() as other:
+            attached = asyncio.ensure_future(other.attach(keys[0]))
+            await asyncio.wait([attached], timeout=0.2)
+            self.let_go()
+            response = await attached
+        texts = [response and response.output, (await call).text]
+        expect((texts, len(self.effects)), (["waited", "waited"], 1), "results and runs")
 
 
 def _looking(executor: Any, look: Callable[[ExecutionRequest], object]) -> Any:
@@ -132,101 +117,6 @@ def _looking(executor: Any, look: Callable[[ExecutionRequest], object]) -> Any:
 
     return SimpleNamespace(execute_tool=execute_tool)
 
-
-# Workers that the checks run in this process -------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def _serving(bench: Bench, *workers: Worker) -> AsyncGenerator[None]:
-    """Workers of the executor, until the end of the block."""
-    async with bench.start() as other:
-        tasks = [asyncio.ensure_future(other.serve(worker)) for worker in workers]
-        try:
-            yield
-        finally:
-            for worker in workers:
-                worker.stopping.set()
-            await asyncio.gather(*tasks)
-            for worker in workers:
-                await worker.executor.aclose()
-
-
-def _worker(queue: str, kind: Callable[..., Worker] = Worker, **facts: Any) -> Worker:
-    return kind(LocalExecutor(EXECUTOR_TOOLS, permissions=Permissions(mode="bypass")), queue=queue, **facts)
-
-
-@check("remote", "serve")
-async def no_worker_is_reported_as_not_run(bench: Bench) -> None:
-    file = bench.file()
-    result = await bench.add(file, queue=bench.queue())
-    expect((result.kind, len(effects_in(file))), ("not_executed", 0), "kind and effects")
-
-
-@check("durable", "serve")
-async def a_call_that_was_not_run_may_be_sent_again(bench: Bench) -> None:
-    queue, file = bench.queue(), bench.file()
-    first = await bench.add(file, call_id="toolu_later", queue=queue)
-    expect((first.kind, len(effects_in(file))), ("not_executed", 0), "without a worker")
-    async with _serving(bench, _worker(queue)):
-        again = await bench.add(file, call_id="toolu_later", queue=queue)
-    expect((again.structured_content, effects_in(file)), (ADDED, ["added"]), "with a worker")
-
-
-@check("remote", "serve")
-async def an_invalid_queue_is_refused(bench: Bench) -> None:
-    for queue in ("..", "a b", "x" * 300, "a.>", "*"):  # set so that the request's own check doesn't refuse it
-        executor = _looking(bench.executor, lambda request, queue=queue: object.__setattr__(request, "queue", queue))
-        file = bench.file()
-        result = await bench.add(file, executor=executor)
-        expect((result.is_error, len(effects_in(file))), (True, 0), f"a call for the queue {queue!r:.20}")
-
-
-@check("remote", "serve")
-async def a_worker_runs_at_most_its_limit_at_once(bench: Bench) -> None:
-    queue, file = bench.queue(), bench.file()
-    async with _serving(bench, _worker(queue, max_concurrency=3)):
-        calls = [ToolCall("check_slow", {"file": file}, f"toolu_{number}") for number in range(12)]
-        outcome = await bench.registry(queue=queue).dispatch(calls, context=attrs.evolve(ANN, message=file))
-    expect({result.kind for result in outcome.results}, {None}, "kinds")
-    running = most = 0
-    for effect in effects_in(file):
-        running += 1 if effect == "began" else -1
-        most = max(most, running)
-    expect_one_of(most, (2, 3), "how many calls ran at once, of at most 3")
-
-
-@check("remote", "serve")
-async def two_workers_run_each_call_once(bench: Bench) -> None:
-    queue, files = bench.queue(), [bench.file() for _ in range(30)]
-    async with _serving(bench, _worker(queue, name="one"), _worker(queue, name="two")):
-        calls = [ToolCall("check_add", {"a": 1, "b": 2, "file": file}, file) for file in files]
-        outcome = await bench.registry(queue=queue).dispatch(calls, context=ANN)
-    expect([result.structured_content for result in outcome.results], [ADDED] * 30, "results")
-    expect([effects_in(file) for file in files], [["added"]] * 30, "runs")
-
-
-@check("remote", "serve")
-async def a_worker_that_stops_lets_its_calls_end(bench: Bench) -> None:
-    worker, given = _worker(bench.queue()), {"file": bench.file(), "go": bench.file()}
-    async with _serving(bench, worker):
-        call = await bench.begin("check_wait", given, queue=worker.queue)
-        worker.stopping.set()
-        note(given["go"], "go")
-        expect((await call).text, "waited", "the result of a call whose worker stops")
-
-
-@check("remote", "serve", "status")
-async def status_lists_workers_and_their_calls(bench: Bench) -> None:
-    queue, given = bench.queue(), {"file": bench.file(), "go": bench.file()}
-    async with _serving(bench, _worker(queue, name="one", max_concurrency=3)):
-        call = await bench.begin("check_wait", given, "toolu_status", queue=queue)
-        found = [each for each in (await bench.executor.status()).workers if each.queue == queue]
-        note(given["go"], "go")
-        await call
-    expect([sorted(each.running.values()) for each in found], [["check_wait"]], "what the queue's workers run")
-
-
-# Workers that aren't as they should be --------------------------------------------------------------------------------
 
 _Play: TypeAlias = Callable[[bytes, RemoteCaller], Awaitable[bytes]]
 
@@ -243,135 +133,192 @@ class _Playing(Worker):
         return answer
 
 
-@asynccontextmanager
-async def _answered_by(play: _Play, bench: Bench) -> AsyncGenerator[Callable[..., Awaitable[ToolResult]]]:
-    """Gives a function that makes a call for such a worker; it may get a context."""
-    worker = _worker(bench.queue(), _Playing, play=play)
-    async with _serving(bench, worker):
-        yield partial(bench.call, "check_large", {"length": 1}, queue=worker.queue)
-
-
 def _done(caller: RemoteCaller) -> bytes:
     return caller.wire.write({"response": ExecutionResponse(output="done").to_json()})
 
 
-@check("remote", "serve")
-async def a_call_goes_to_a_worker_of_its_queue(bench: Bench) -> None:
-    async def play(_: bytes, caller: RemoteCaller) -> bytes:
-        return _done(caller)
+class WorkerChecks(Bench, scope="remote", needs=("serve",)):
+    """The checks with workers that run in this process; of them some aren't as they should be."""
 
-    async with _answered_by(play, bench) as call:
-        expect((await call()).text, "done", "what the queue's only worker answers")
+    def _worker(self, kind: Callable[..., Worker] = Worker, **facts: Any) -> Worker:
+        local = LocalExecutor(EXECUTOR_TOOLS, permissions=Permissions(mode="bypass"))
+        return kind(local, queue=self.queue, **facts)
 
-
-@check("remote", "serve")
-async def a_worker_that_asks_nonsense_gets_errors(bench: Bench) -> None:
-    errors = list[str]()
-    questions: list[tuple[Any, Any]] = [("nonsense", {}), ("ask", {}), ("ask", []), (5, {}), ("call", {"name": 7})]
-    questions += [("artifacts.save", {"name": "a", "content": 3}), ("__class__", {}), ("memory.add", None)]
-
-    async def play(_: bytes, caller: RemoteCaller) -> bytes:
-        for question, given in questions:
+    @asynccontextmanager
+    async def _serving(self, *workers: Worker) -> AsyncGenerator[None]:
+        """Workers of the executor, until the end of the block."""
+        async with self.start() as other:
+            tasks = [asyncio.ensure_future(other.serve(worker)) for worker in workers]
             try:
-                errors.append(f"{await caller.answer(question, given)}")
+                yield
+            finally:
+                for worker in workers:
+                    worker.stopping.set()
+                await asyncio.gather(*tasks)
+                for worker in workers:
+                    await worker.executor.aclose()
+
+    async def no_worker_is_reported_as_not_run(self) -> None:
+        result = await self.add(self.file, queue=self.queue)
+        expect((result.kind, len(self.effects)), ("not_executed", 0), "kind and effects")
+
+    @check("durable", "serve")
+    async def a_call_that_was_not_run_may_be_sent_again(self) -> None:
+        first = await self.add(self.file, call_id="toolu_later", queue=self.queue)
+        expect((first.kind, len(self.effects)), ("not_executed", 0), "without a worker")
+        async with self._serving(self._worker()):
+            again = await self.add(self.file, call_id="toolu_later", queue=self.queue)
+        expect((again.structured_content, self.effects), (ADDED, ["added"]), "with a worker")
+
+    async def an_invalid_queue_is_refused(self) -> None:
+        for queue in ("..", "a b", "x" * 300, "a.>", "*"):  # set so that the request's own check doesn't refuse it
+            executor = _looking(self.executor, lambda request, queue=queue: object.__setattr__(request, "queue", queue))
+            result = await self.add(self.file, executor=executor)
+            expect((result.is_error, len(self.effects)), (True, 0), f"a call for the queue {queue!r:.20}")
+
+    async def a_worker_runs_at_most_its_limit_at_once(self) -> None:
+        async with self._serving(self._worker(max_concurrency=3)):
+            calls = [ToolCall("check_slow", {"file": self.file}, f"toolu_slow_{number}") for number in range(12)]
+            outcome = await self.registry(queue=self.queue).dispatch(calls, context=ANN)
+        expect({result.kind for result in outcome.results}, {None}, "kinds")
+        running = most = 0
+        for effect in self.effects:
+            running += 1 if effect == "began" else -1
+            most = max(most, running)
+        expect_one_of(most, (2, 3), "how many calls ran at once, of at most 3")
+
+    async def two_workers_run_each_call_once(self) -> None:
+        files = [f"{self.file}{number}" for number in range(30)]
+        async with self._serving(self._worker(name="one"), self._worker(name="two")):
+            calls = [ToolCall("check_add", {"a": 1, "b": 2, "file": file}, file) for file in files]
+            outcome = await self.registry(queue=self.queue).dispatch(calls, context=ANN)
+        expect([result.structured_content for result in outcome.results], [ADDED] * 30, "results")
+        expect([effects_in(file) for file in files], [["added"]] * 30, "runs")
+
+    async def a_worker_that_stops_lets_its_calls_end(self) -> None:
+        worker = self._worker()
+        async with self._serving(worker):
+            call = await self.begin("check_wait", self.waiting, queue=self.queue)
+            worker.stopping.set()
+            self.let_go()
+            expect((await call).text, "waited", "the result of a call whose worker stops")
+
+    @check("remote", "serve", "status")
+    async def status_lists_workers_and_their_calls(self) -> None:
+        async with self._serving(self._worker(name="one", max_concurrency=3)):
+            call = await self.begin("check_wait", self.waiting, "toolu_status", queue=self.queue)
+            found = [each for each in (await self.executor.status()).workers if each.queue == self.queue]
+            self.let_go()
+            await call
+        expect([sorted(each.running.values()) for each in found], [["check_wait"]], "what the queue's workers run")
+
+    @asynccontextmanager
+    async def _answered_by(self, play: _Play) -> AsyncGenerator[Callable[..., Awaitable[ToolResult]]]:
+        """Gives a function that makes a call for such a worker; it may get a context."""
+        async with self._serving(self._worker(_Playing, play=play)):
+            yield partial(self.call, "check_large", {"length": 1}, queue=self.queue)
+
+    async def a_call_goes_to_a_worker_of_its_queue(self) -> None:
+        async def play(_: bytes, caller: RemoteCaller) -> bytes:
+            return _done(caller)
+
+        async with self._answered_by(play) as call:
+            expect((await call()).text, "done", "what the queue's only worker answers")
+
+    async def a_worker_that_asks_nonsense_gets_errors(self) -> None:
+        errors = list[str]()
+        questions: list[tuple[Any, Any]] = [("nonsense", {}), ("ask", {}), ("ask", []), (5, {}), ("call", {"name": 7})]
+        questions += [("artifacts.save", {"name": "a", "content": 3}), ("__class__", {}), ("memory.add", None)]
+
+        async def play(_: bytes, caller: RemoteCaller) -> bytes:
+            for question, given in questions:
+                try:
+                    errors.append(f"{await caller.answer(question, given)}")
+                except Exception as error:  # noqa: BLE001  whatever comes
+                    errors.append(type(error).__name__)
+            return _done(caller)
+
+        async with self._answered_by(play) as call:
+            expect((await call()).text, "done")
+        expect(len(errors), len(questions), "answers")
+        accepted = {*errors} - {"LookupError", "RuntimeError", "ToolError", "CallError", "ValueError"}
+        expect(accepted, set[str](), "answers to nonsense that are no such errors")
+
+    async def a_worker_that_asks_and_tells_too_much_is_bounded(self) -> None:
+        seen, refused = list[Any](), list[str]()
+
+        async def play(_: bytes, caller: RemoteCaller) -> bytes:
+            for number in range(12_000):
+                caller.emit({"type": "progress", "progress": number})
+            for number in range(10_050):
+                try:
+                    await caller.answer("allows", {"permission": "read", "subject": f"{number}"})
+                except LookupError as error:
+                    refused.append(f"{error}")
+            return _done(caller)
+
+        async with self._answered_by(play) as call:
+            result = await call(ToolContext(ANN, listener=seen.append))
+        if not result.is_error:
+            expect((result.text, bool(refused)), ("done", True), "result, and whether questions were refused")
+        expect_true(len(seen) <= 10_000, f"{len(seen)} of 12,000 events arrived")
+
+    async def an_invalid_event_is_left_out(self) -> None:
+        seen = list[Any]()
+
+        async def play(_: bytes, caller: RemoteCaller) -> bytes:
+            for event in ({"type": "nonsense"}, {"type": "progress", "progress": "much"}, {}, {"type": 5}):
+                caller.emit(event)
+            assert caller.tell is not None
+            await caller.tell([b"", b"no json", b"[]", b'{"event": 5}'])
+            caller.emit({"type": "progress", "progress": 1})
+            return _done(caller)
+
+        async with self._answered_by(play) as call:
+            expect((await call(ToolContext(ANN, listener=seen.append))).text, "done")
+        expect([each.progress for each in seen], [1], "the events that were passed on")
+
+    async def an_invalid_answer_is_an_error(self) -> None:
+        answers = list[bytes]()
+        wrong = [b"", b"no json", b"[]", b"{}", b'{"response": 5}', b'{"response": {"output": 5}}', b'{"fatal": 3}']
+        wrong += [b'{"response": {"structuredContent": NaN}}', b'{"response": {"kind": "nonsense", "isError": true}}']
+        wrong += [b"\xff\xfe", b"[" * 100_000]
+
+        async def play(_: bytes, caller: RemoteCaller) -> bytes:
+            return answers.pop() if answers else _done(caller)
+
+        async with self._answered_by(play) as call:
+            for answer in wrong:
+                answers.append(answer)
+                kind = (await call()).kind
+                expect_one_of(kind, ("crashed", "unknown_outcome"), f"the kind for the answer {answer!r:.40}")
+            expect((await call()).text, "done", "the next result")
+
+    async def what_another_version_adds_is_ignored(self) -> None:
+        async def play(data: bytes, caller: RemoteCaller) -> bytes:
+            request = caller.wire.read(data)
+            return caller.wire.write({"response": {"output": request["tool"], "novel": {"a": 1}}, "novel": [2]})
+
+        async with self._answered_by(play) as call:
+            expect((await call()).text, "check_large")
+
+    async def what_comes_after_the_answer_is_left_out(self) -> None:
+        seen, late, errors = list[Any](), list[RemoteCaller](), list[BaseException]()
+
+        async def play(_: bytes, caller: RemoteCaller) -> bytes:
+            late.append(caller)
+            return _done(caller)
+
+        async with self._answered_by(play) as call:
+            expect((await call(ToolContext(ANN, listener=seen.append))).text, "done")
+            late[0].emit({"type": "progress", "progress": 1})
+            try:
+                async with asyncio.timeout(20):
+                    await late[0].answer("call", {"name": "check_here", "arguments": {}})
             except Exception as error:  # noqa: BLE001  whatever comes
-                errors.append(type(error).__name__)
-        return _done(caller)
-
-    async with _answered_by(play, bench) as call:
-        expect((await call()).text, "done")
-    expect(len(errors), len(questions), "answers")
-    accepted = {*errors} - {"LookupError", "RuntimeError", "ToolError", "CallError", "ValueError"}
-    expect(accepted, set[str](), "answers to nonsense that are no such errors")
-
-
-@check("remote", "serve")
-async def a_worker_that_asks_and_tells_too_much_is_bounded(bench: Bench) -> None:
-    seen, refused = list[Any](), list[str]()
-
-    async def play(_: bytes, caller: RemoteCaller) -> bytes:
-        for number in range(12_000):
-            caller.emit({"type": "progress", "progress": number})
-        for number in range(10_050):
-            try:
-                await caller.answer("allows", {"permission": "read", "subject": f"{number}"})
-            except LookupError as error:
-                refused.append(f"{error}")
-        return _done(caller)
-
-    async with _answered_by(play, bench) as call:
-        result = await call(ToolContext(ANN, listener=seen.append))
-    if not result.is_error:
-        expect((result.text, bool(refused)), ("done", True), "result, and whether questions were refused")
-    expect_true(len(seen) <= 10_000, f"{len(seen)} of 12,000 events arrived")
-
-
-@check("remote", "serve")
-async def an_invalid_event_is_left_out(bench: Bench) -> None:
-    seen = list[Any]()
-
-    async def play(_: bytes, caller: RemoteCaller) -> bytes:
-        for event in ({"type": "nonsense"}, {"type": "progress", "progress": "much"}, {}, {"type": 5}):
-            caller.emit(event)
-        assert caller.tell is not None
-        await caller.tell([b"", b"no json", b"[]", b'{"event": 5}'])
-        caller.emit({"type": "progress", "progress": 1})
-        return _done(caller)
-
-    async with _answered_by(play, bench) as call:
-        expect((await call(ToolContext(ANN, listener=seen.append))).text, "done")
-    expect([each.progress for each in seen], [1], "the events that were passed on")
-
-
-@check("remote", "serve")
-async def an_invalid_answer_is_an_error(bench: Bench) -> None:
-    answers = list[bytes]()
-    wrong = [b"", b"no json", b"[]", b"{}", b'{"response": 5}', b'{"response": {"output": 5}}', b'{"fatal": 3}']
-    wrong += [b'{"response": {"structuredContent": NaN}}', b'{"response": {"kind": "nonsense", "isError": true}}']
-    wrong += [b"\xff\xfe", b"[" * 100_000]
-
-    async def play(_: bytes, caller: RemoteCaller) -> bytes:
-        return answers.pop() if answers else _done(caller)
-
-    async with _answered_by(play, bench) as call:
-        for answer in wrong:
-            answers.append(answer)
-            kind = (await call()).kind
-            expect_one_of(kind, ("crashed", "unknown_outcome"), f"the kind for the answer {answer!r:.40}")
-        expect((await call()).text, "done", "the next result")
-
-
-@check("remote", "serve")
-async def what_another_version_adds_is_ignored(bench: Bench) -> None:
-    async def play(data: bytes, caller: RemoteCaller) -> bytes:
-        request = caller.wire.read(data)
-        return caller.wire.write({"response": {"output": request["tool"], "novel": {"a": 1}}, "novel": [2]})
-
-    async with _answered_by(play, bench) as call:
-        expect((await call()).text, "check_large")
-
-
-@check("remote", "serve")
-async def what_comes_after_the_answer_is_left_out(bench: Bench) -> None:
-    seen, late, errors = list[Any](), list[RemoteCaller](), list[BaseException]()
-
-    async def play(_: bytes, caller: RemoteCaller) -> bytes:
-        late.append(caller)
-        return _done(caller)
-
-    async with _answered_by(play, bench) as call:
-        expect((await call(ToolContext(ANN, listener=seen.append))).text, "done")
-        late[0].emit({"type": "progress", "progress": 1})
-        try:
-            async with asyncio.timeout(20):
-                await late[0].answer("call", {"name": "check_here", "arguments": {}})
-        except Exception as error:  # noqa: BLE001  whatever comes
-            errors.append(error)
-        expect((await call()).text, "done", "the next result")
-    expect((len(seen), len(errors)), (0, 1), "events that were passed on, and refused questions, after the answer")
-
-
-# Processes that are killed -------------------------------------------------------------------------------------------
+                errors.append(error)
+            expect((await call()).text, "done", "the next result")
+        expect((len(seen), len(errors)), (0, 1), "events that were passed on, and refused questions, after the answer")
 
 
 def call_once() -> None:
@@ -390,91 +337,82 @@ def call_once() -> None:
     asyncio.run(main())
 
 
-def _caller(bench: Bench, tool: str, arguments: Mapping[str, Any], id_: str) -> subprocess.Popen[str]:
-    """Starts a caller in another process."""
-    given = {**bench.engine.caller, "tool": tool, "arguments": arguments, "id": id_}
-    code = "from pegboard.testing.executors_elsewhere import call_once; call_once()"
-    command = [sys.executable, "-c", code, json.dumps(given)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603  this code
+class KillingChecks(Bench):
+    """The checks with processes that are killed."""
 
+    def _caller(self, tool: str, arguments: Mapping[str, Any], id_: str) -> subprocess.Popen[str]:
+        """Starts a caller in another process."""
+        given = {**self.engine.caller, "tool": tool, "arguments": arguments, "id": id_}
+        code = "from pegboard.testing.executors_elsewhere import call_once; call_once()"
+        command = [sys.executable, "-c", code, json.dumps(given)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603  this code
 
-async def _printed_by(process: subprocess.Popen[str]) -> list[Any]:
-    """Kind and text of the result that a caller prints, which has to end cleanly, and is killed if it doesn't."""
-    try:
-        await until(lambda: process.poll() is not None)
-    finally:
-        process.kill()
-        printed, errors = process.communicate()
-    expect((process.returncode, errors), (0, ""), "exit code and what it says")
-    return json.loads(printed)
+    async def _printed_by(self, process: subprocess.Popen[str]) -> list[Any]:
+        """Kind and text of the result that a caller prints, which has to end cleanly, and is killed if it doesn't."""
+        try:
+            await until(lambda: process.poll() is not None)
+        finally:
+            process.kill()
+            printed, errors = process.communicate()
+        expect((process.returncode, errors), (0, ""), "exit code and what it says")
+        return json.loads(printed)
 
+    @check("remote", "caller")
+    async def a_short_program_ends_cleanly(self) -> None:
+        for number in range(2):
+            process = self._caller("check_add", {"a": 1, "b": 2}, f"toolu_short_{number}")
+            expect((await self._printed_by(process))[0], None, "kind")
 
-@check("remote", "caller")
-async def a_short_program_ends_cleanly(bench: Bench) -> None:
-    for number in range(2):
-        process = _caller(bench, "check_add", {"a": 1, "b": 2}, f"toolu_short_{number}")
-        expect((await _printed_by(process))[0], None, "kind")
+    @check("durable", "caller")
+    async def a_killed_callers_result_is_found_by_its_id(self) -> None:
+        process = self._caller("check_wait", self.waiting, "toolu_caller")
+        try:
+            await until(lambda: bool(self.effects) or process.poll() is not None)
+        finally:
+            process.kill()
+            process.communicate()
+        self.let_go()
+        printed = await self._printed_by(self._caller("check_wait", self.waiting, "toolu_caller"))
+        expect((printed, len(self.effects)), ([None, "waited"], 1), "result and runs")
 
+    @check("remote", "kill_worker", "start_worker")
+    async def a_killed_worker_runs_no_call_twice(self) -> None:
+        call = await self.begin("check_wait", self.waiting, "toolu_killed")
+        await self.engine.kill_worker()
+        await self.engine.start_worker()
+        expect((await call).kind, "unknown_outcome", "kind")
+        self.let_go()
+        expect(len(self.effects), 1, "runs")
+        await self.expect_to_add("the next call")
 
-@check("durable", "caller")
-async def a_killed_callers_result_is_found_by_its_id(bench: Bench) -> None:
-    given = {"file": bench.file(), "go": bench.file()}
-    process = _caller(bench, "check_wait", given, "toolu_caller")
-    try:
-        await until(lambda: bool(effects_in(given["file"])) or process.poll() is not None)
-    finally:
-        process.kill()
-        process.communicate()
-    note(given["go"], "go")
-    printed = await _printed_by(_caller(bench, "check_wait", given, "toolu_caller"))
-    expect((printed, len(effects_in(given["file"]))), ([None, "waited"], 1), "result and runs")
+    @check("durable", "kill_worker", "start_worker")
+    async def a_killed_workers_idempotent_call_runs_again(self) -> None:
+        call = await self.begin("check_wait_again", self.waiting, "toolu_idempotent")
+        await self.engine.kill_worker()
+        await self.engine.start_worker()
+        self.let_go()
+        expect(((await call).text, len(self.effects)), ("waited", 2), "result and runs")
 
+    @check("durable", "kill_server", "start_server")
+    async def a_call_survives_its_server(self) -> None:
+        call = await self.begin("check_wait", self.waiting, "toolu_server")
+        await self.engine.kill_server()
+        self.let_go()
+        await self.engine.start_server()
+        expect(((await call).text, len(self.effects)), ("waited", 1), "result and runs")
 
-@check("remote", "kill_worker", "start_worker")
-async def a_killed_worker_runs_no_call_twice(bench: Bench) -> None:
-    given = {"file": bench.file(), "go": bench.file()}
-    call = await bench.begin("check_wait", given, "toolu_killed")
-    await bench.engine.kill_worker()
-    await bench.engine.start_worker()
-    expect((await call).kind, "unknown_outcome", "kind")
-    note(given["go"], "go")
-    expect(len(effects_in(given["file"])), 1, "runs")
-    await bench.expect_to_add("the next call")
-
-
-@check("durable", "kill_worker", "start_worker")
-async def a_killed_workers_idempotent_call_runs_again(bench: Bench) -> None:
-    given = {"file": bench.file(), "go": bench.file()}
-    call = await bench.begin("check_wait_again", given, "toolu_idempotent")
-    await bench.engine.kill_worker()
-    await bench.engine.start_worker()
-    note(given["go"], "go")
-    expect(((await call).text, len(effects_in(given["file"]))), ("waited", 2), "result and runs")
-
-
-@check("durable", "kill_server", "start_server")
-async def a_call_survives_its_server(bench: Bench) -> None:
-    given = {"file": bench.file(), "go": bench.file()}
-    call = await bench.begin("check_wait", given, "toolu_server")
-    await bench.engine.kill_server()
-    note(given["go"], "go")
-    await bench.engine.start_server()
-    expect(((await call).text, len(effects_in(given["file"]))), ("waited", 1), "result and runs")
-
-
-@check("remote", "kill_server", "start_server")
-async def a_server_that_is_away_fails_only_the_calls_of_then(bench: Bench) -> None:
-    file = bench.file()
-    await bench.engine.kill_server()
-    try:
-        result = await bench.add(file)
-    finally:
-        await bench.engine.start_server()
-    expect_one_of(result.kind, ("not_executed", "unknown_outcome"), "kind")
-    for _ in range(20):  # its worker has to reach it again, too
-        if (await bench.add()).kind is None:
-            break
-        await asyncio.sleep(0.25)
-    await bench.expect_to_add("a call once the server is there again")
-    if result.kind == "not_executed":
-        expect(len(effects_in(file)), 0, "effects of a call that was reported as not run")
+    @check("remote", "kill_server", "start_server")
+    async def a_server_that_is_away_fails_only_the_calls_of_then(self) -> None:
+        await self.engine.kill_server()
+        try:
+            result = await self.add(self.file)
+        finally:
+            await self.engine.start_server()
+        expect_one_of(result.kind, ("not_executed", "unknown_outcome"), "kind")
+        for _ in range(20):  # its worker has to reach it again, too
+            if (await self.add()).kind is None:
+                break
+            await asyncio.sleep(0.25)
+        await self.expect_to_add("a call once the server is there again")
+        if result.kind == "not_executed":
+            expect(len(self.effects), 0, "effects of a call that was reported as not run")
