@@ -21,7 +21,7 @@ from pegboard.errors import FatalToolError
 from pegboard.plugins.manifest import manifest_text
 from pegboard.testing import Report, check_plugin, load_plugin, manifest_of
 from pegboard.testing.calls import Subject
-from pegboard.testing.check import Findings, _check_arguments, _check_budget, _check_examples, _check_spec
+from pegboard.testing.check import PluginCheck
 from pegboard.timeout import Watchdog
 
 GREETER = """
@@ -311,10 +311,10 @@ def test_a_wrong_or_unreadable_manifest_is_found(site, code, manifest, words) ->
 # Specs ---------------------------------------------------------------------------------------------------------------
 
 
-def read(**facts) -> Findings:
-    findings = Findings("demo")
-    _check_spec(ToolSpec("demo", **{"description": "Does.", **facts}), findings)
-    return findings
+def read(**facts) -> PluginCheck:
+    check = PluginCheck(Subject("demo", None))
+    check.check_spec(ToolSpec("demo", **{"description": "Does.", **facts}))
+    return check
 
 
 def of(properties: dict, **more) -> dict:
@@ -364,10 +364,10 @@ def test_parameters_without_a_description_are_one_warning() -> None:
 # Declared examples of read-only tools, run on a watched loop ---------------------------------------------------------
 
 
-def ran(*things: object, **more) -> Findings:
-    findings = Findings("demo")
-    _check_examples(Subject("demo", plugin_with(*things)), {}, findings)
-    return findings
+def ran(*things: object, **more) -> PluginCheck:
+    check = PluginCheck(Subject("demo", plugin_with(*things)))
+    check.check_examples()
+    return check
 
 
 def reader(function, **options) -> Tool:
@@ -487,18 +487,18 @@ def test_a_plugin_that_cant_be_registered_is_found() -> None:
         def __init__(self) -> None:
             raise OSError("no disk")
 
-    findings = Findings("demo")
-    _check_examples(Subject("demo", Broken), {}, findings)
-    assert "can't be registered for its examples: OSError: no disk" in findings.errors[0]
+    check = PluginCheck(Subject("demo", Broken))
+    check.check_examples()
+    assert "can't be registered for its examples: OSError: no disk" in check.errors[0]
 
 
 # What importing a plugin's module loads ------------------------------------------------------------------------------
 
 
-def measured(module: str | None, **options) -> Findings:
-    findings = Findings("demo")
-    _check_budget(Subject("demo", None, module=module), findings, **options)
-    return findings
+def measured(module: str | None, **options) -> PluginCheck:
+    check = PluginCheck(Subject("demo", None, module=module))
+    check.check_budget(**options)
+    return check
 
 
 LIGHT = """
@@ -550,10 +550,10 @@ def test_nothing_is_imported_without_limits_or_module(monkeypatch) -> None:
 # A tool's check, with arguments that fit its schema and others -------------------------------------------------------
 
 
-def checked(thing: object) -> Findings:
-    findings = Findings("demo")
-    _check_arguments(thing if isinstance(thing, Tool) else tool_of(thing), findings)
-    return findings
+def checked(thing: object) -> PluginCheck:
+    check = PluginCheck(Subject("demo", None))
+    check.check_arguments(thing if isinstance(thing, Tool) else tool_of(thing))
+    return check
 
 
 def raw(properties: dict, **more) -> Tool:
@@ -675,9 +675,9 @@ def test_a_report_is_printed_with_its_figures_warnings_and_notes() -> None:
 
 
 def test_findings_are_distinct_and_numbered() -> None:
-    findings = Findings("demo")
+    check = PluginCheck(Subject("demo", None))
     for text in ("one", "two\nlines", "one"):
-        findings.error(text)
+        check.error(text)
     with pytest.raises(AssertionError) as caught:
-        findings.report()
+        check.report()
     assert str(caught.value) == "plugin 'demo' breaks the contract (2 found):\n  1. one\n  2. two\n     lines"

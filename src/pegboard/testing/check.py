@@ -94,10 +94,11 @@ class Report:
 
 
 @define(eq=False)
-class Findings:
-    """Collector of everything that the checks find; the other fields become those of the `Report`."""
+class PluginCheck:
+    """The checks of one plugin, and what they find; most fields become those of the `Report`."""
 
-    plugin: str
+    subject: Subject
+    settings: Mapping[str, Any] = field(factory=dict[str, Any])
     # violations of the contract, a sentence each: which thing, what is wrong, what to do
     errors: list[str] = field(factory=list[str])
     warnings: list[str] = field(factory=list[str])
@@ -114,73 +115,221 @@ class Findings:
     def report(self) -> Report:
         """The report; an `AssertionError` lists all violations, if there are any."""
         __tracebackhide__ = True  # pytest shows the author's line, not ours
+        name = self.subject.name
         if self.errors:
             items = (f"  {number}. {text}".replace("\n", "\n     ") for number, text in enumerate(self.errors, 1))
-            head = f"plugin {self.plugin!r} breaks the contract ({len(self.errors)} found):"
+            head = f"plugin {name!r} breaks the contract ({len(self.errors)} found):"
             raise AssertionError("\n".join([head, *items]))
-        return Report(self.plugin, tuple(self.tools), self.tried, self.ran, tuple(self.warnings), tuple(self.notes))
+        return Report(name, tuple(self.tools), self.tried, self.ran, tuple(self.warnings), tuple(self.notes))
 
+    def check_loading(self) -> Plugin | None:
+        """Loads the plugin as a registry does; `None` if that failed."""
+        try:
+            loaded = run_in_thread(LOAD_SECONDS, self._load, self.settings)
+            manifest = run_in_thread(LOAD_SECONDS, manifest_of, loaded)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
+            self.error(f"it doesn't load: {cause_of(error)}")
+            return None
+        for fault in loaded.faults:
+            self.error(f"it loads only in part: {fault}")
+        if not loaded.implementations and not loaded.faults:
+            self.error("it has no hooks: mark a function pegboard_register_tools(register) with @hookimpl")
+        elif not loaded.faults:
+            if manifest.brings_nothing:
+                self.warnings.append("it registers nothing with these settings; call register(...) in its hooks")
+            self._check_copies(manifest)
+        return loaded
 
-def _check_budget(
-    subject: Subject, findings: Findings, *, heavy: Iterable[str] = HEAVY, most_modules: int | None = None
-) -> None:
-    """Imports the plugin's module, if it has one, in a fresh process and checks what it loads besides pegboard."""
-    heavy = tuple(heavy)
-    if subject.module is None or (not heavy and most_modules is None):
-        return
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    try:
-        done = subprocess.run(  # noqa: S603  this interpreter, a module that is imported here already
-            [sys.executable, "-c", _SCRIPT, subject.module],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_IMPORT_SECONDS,
-            check=True,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-    except subprocess.SubprocessError as error:
-        cause = f"it took longer than {_IMPORT_SECONDS:g} s"
-        if isinstance(error, subprocess.CalledProcessError):  # the exception is its last line
-            cause = error.stderr.rstrip("\n").rpartition("\n")[2] or "the process ended while it was imported"
-        findings.notes.append(f"its import couldn't be measured in a process of its own: {cause}")
-        return
-    loaded = done.stdout.rpartition("\n")[2].split()
-    for package in heavy:
-        if package in loaded:
-            findings.error(
-                f"importing {subject.module} loads {package!r}, which is heavy and delays all other tools: "
-                f"import it inside the function that needs it, or pass heavy=... without it"
+    def _load(self, settings: Mapping[str, Any]) -> Plugin:
+        return load_plugin(self.subject.origin, self.subject.thing, settings)
+
+    def _check_copies(self, manifest: PluginManifest) -> None:
+        """Compares it with what loading it again gives: here, in a new process, and for the manifest it ships."""
+        try:
+            advice = "what it registers must not depend on what was registered before, on the clock or on chance"
+            again = manifest_of(self._load(self.settings))
+            self._compare("it isn't the same each time it loads", again, manifest, advice)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
+            self.error(f"it loads only once: a second registry in the same process gets {cause_of(error)}")
+        if (found := self.subject.found) is None:
+            return
+        for _, fresh in probe_plugins([found], {found.name: self.settings}):
+            if fresh.failure is not None:
+                self.error(f"it doesn't load in a process of its own: {fresh.failure}")
+            else:  # sets and hashes have another order there
+                advice = "sort what comes from sets, and leave out times, ids and paths"
+                self._compare("another process gets something else", fresh, manifest, advice)
+        try:
+            if (shipped := read_manifest(found)) is not None:
+                advice = "run 'registry manifest write'"
+                self._compare("its manifest differs from its code", manifest_of(self._load({})), shipped, advice)
+        except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+            self.error(f"its manifest can't be compared with its code, which is loaded without settings: {error}")
+
+    def _compare(self, head: str, new: PluginManifest, old: PluginManifest, advice: str) -> None:
+        for difference in new.differences(old):
+            self.error(f"{head}: {difference}; {advice}")
+
+    def check_budget(self, heavy: Iterable[str] = HEAVY, most_modules: int | None = None) -> None:
+        """Imports its module, if it has one, in a fresh process and checks what it loads besides pegboard."""
+        heavy, module = tuple(heavy), self.subject.module
+        if module is None or (not heavy and most_modules is None):
+            return
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        try:
+            done = subprocess.run(  # noqa: S603  this interpreter, a module that is imported here already
+                [sys.executable, "-c", _SCRIPT, module],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_IMPORT_SECONDS,
+                check=True,
+                env={**os.environ, "PYTHONPATH": path},
             )
-    if most_modules is not None and len(loaded) > most_modules:
-        findings.error(
-            f"importing {subject.module} loads {len(loaded)} modules, more than {most_modules}: "
-            "import what only calls need inside the functions that need it"
-        )
+        except subprocess.SubprocessError as error:
+            cause = f"it took longer than {_IMPORT_SECONDS:g} s"
+            if isinstance(error, subprocess.CalledProcessError):  # the exception is its last line
+                cause = error.stderr.rstrip("\n").rpartition("\n")[2] or "the process ended while it was imported"
+            self.notes.append(f"its import couldn't be measured in a process of its own: {cause}")
+            return
+        loaded = done.stdout.rpartition("\n")[2].split()
+        for package in heavy:
+            if package in loaded:
+                self.error(
+                    f"importing {module} loads {package!r}, which is heavy and delays all other tools: "
+                    f"import it inside the function that needs it, or pass heavy=... without it"
+                )
+        if most_modules is not None and len(loaded) > most_modules:
+            self.error(
+                f"importing {module} loads {len(loaded)} modules, more than {most_modules}: "
+                "import what only calls need inside the functions that need it"
+            )
 
+    def check_spec(self, spec: ToolSpec) -> None:
+        """Checks a tool's description, annotations, schemas and the descriptions of its parameters."""
+        called = f"tool {spec.name!r}"
+        if not spec.description.strip() and spec.kind != "provider":
+            self.error(f"{called} has no description: a model can't tell what it is for; give it a docstring")
+        if spec.annotations.read_only_hint and spec.annotations.destructive_hint:
+            self.error(f"{called} is marked both read-only and destructive: remove one of the two")
+        self.warnings += [f"{called}: {text}" for text in schema_problems(spec)]
+        references = References(spec.input_schema)
+        undescribed = [
+            repr(name)
+            for name, rule in spec.input_schema.get("properties", {}).items()
+            if spec.kind == "function" and is_object(rule)
+            if "const" not in rule and not any(map(rule.get, ("description", "title", "enum")))
+            if not any(is_object(target) and "description" in target for target in references.targets(rule))
+        ]
+        if undescribed:
+            advice = "give one in the docstring (Args:), or as Annotated[..., 'text']"
+            self.warnings.append(f"{called}: no description for {', '.join(undescribed)}; {advice}")
 
-def _check_spec(spec: ToolSpec, findings: Findings) -> None:
-    """Checks a tool's description, annotations, schemas and the descriptions of its parameters."""
-    called = f"tool {spec.name!r}"
-    if not spec.description.strip() and spec.kind != "provider":
-        findings.error(f"{called} has no description: a model can't tell what it is for; give it a docstring")
-    if spec.annotations.read_only_hint and spec.annotations.destructive_hint:
-        findings.error(f"{called} is marked both read-only and destructive: remove one of the two")
-    findings.warnings += [f"{called}: {text}" for text in schema_problems(spec)]
-    references = References(spec.input_schema)
-    undescribed = [
-        repr(name)
-        for name, rule in spec.input_schema.get("properties", {}).items()
-        if spec.kind == "function" and is_object(rule)
-        if "const" not in rule and not any(map(rule.get, ("description", "title", "enum")))
-        if not any(is_object(target) and "description" in target for target in references.targets(rule))
-    ]
-    if undescribed:
-        findings.warnings.append(
-            f"{called}: no description for {', '.join(undescribed)}; give one in the docstring (Args:), "
-            "or as Annotated[..., 'text']"
-        )
+    def check_examples(self) -> None:
+        """Runs each example of each tool that is marked read-only."""
+        name = self.subject.name
+        try:
+            registry = plugin_registry(settings={name: self.settings}, **{name: self.subject.thing})
+        except PluginError as error:
+            self.error(f"it can't be registered for its examples: {error.cause}")
+            return
+        registry.permissions = Permissions(mode="bypass")  # the examples are the author's own
+        asyncio.run(self._run_examples(registry))
+
+    async def _run_examples(self, registry: ToolRegistry) -> None:
+        async with registry:
+            for tool in registry.tools():
+                called, examples = f"tool {tool.name!r}", tool.spec.examples
+                if not tool.spec.annotations.read_only_hint or tool.handler is None:
+                    if examples:
+                        self.notes.append(f"{called} isn't marked read-only, so its examples weren't run")
+                    continue
+                if not examples:
+                    self.notes.append(f"{called} declares no examples (examples=[...]), so it wasn't run")
+                for number, example in enumerate(examples, 1):
+                    await self._run_example(registry, tool, f"{called}, example {number}", example)
+
+    async def _run_example(self, registry: ToolRegistry, tool: Tool, called: str, example: Mapping[str, Any]) -> None:
+        self.ran += 1
+        try:
+            result, blocked = await _watch(registry, tool, example)
+            for _ in range(_RETRIES):
+                if not blocked:
+                    break
+                _, blocked = await _watch(registry, tool, example)
+        except FatalToolError as error:
+            self.error(f"{called}: it ends the turn: {error}")
+            return
+        for seconds, place in blocked[:1]:
+            self.error(
+                f"{called}: it blocks the event loop and all other calls, for {seconds:.1f} s or more{place}; "
+                "await what it waits for, or make it a plain function, which runs in a thread"
+            )
+        if (cause := contract_violation(result)) is not None:
+            advice = "raise ToolError for errors that the model should read, and fix the others"
+            self.error(f"{called}: {cause}; {advice}")
+        elif result.is_error:
+            self.notes.append(f"{called}: its result is an error ({result.kind}): {result.text[:200]}")
+
+    def check_arguments(self, tool: Tool) -> None:
+        """Tries a tool's check with ordinary, boundary and invalid arguments; the tool itself never runs."""
+        called, spec = f"tool {tool.name!r}", tool.spec
+        examples = [self._problems_of(example, tool) for example in spec.examples]
+        for number, problems in enumerate(examples, 1):
+            if problems:
+                refusal = f"its own example {number} is refused ({_join(problems)})"
+                self.error(f"{called}: {refusal}: fix the example, or what refuses it")
+        samples = list[Any]()
+        with suppress(NoSampleError):
+            samples += Samples(spec.input_schema, tool.validator.accepts).of()
+        tried = [(sample, self._problems_of(sample, tool)) for sample in samples]
+        refused = [f"{short_text(sample)}: {_join(problems)}" for sample, problems in tried if problems]
+        accepted = not all(examples) or any(problems == () for _, problems in tried)
+        if not samples:
+            self.notes.append(
+                f"{called}: no arguments were found that fit its input schema, so only its examples were tried; "
+                "declare some (examples=[...])"
+            )
+        elif refused and not accepted:
+            self.error(
+                f"{called}: it refuses all arguments that were tried, though they fit its input schema, such as "
+                f"{refused[0]}; put its rules into the schema (Annotated[...], an enum, a pattern), "
+                "or declare an example (examples=[...])"
+            )
+        elif refused and spec.grammar is None:  # a grammar expresses what the schema can't
+            self.warnings.append(
+                f"{called}: it refuses {len(refused)} of {len(samples)} arguments that fit its input schema, which no "
+                f"model can know, such as {refused[0]}; put the rule into the schema, if that can express it"
+            )
+        for known in islice((*samples, *spec.examples), 1):
+            for text in islice(self._wrongly_accepted(known, tool), _MOST_LISTED):
+                self.error(f"{called} accepts what its input schema forbids: {text}")
+
+    def _problems_of(self, arguments: Mapping[str, Any], tool: Tool) -> tuple[str, ...] | None:
+        """The problems that a tool's check finds; `None` if it raised instead, which is recorded as an error."""
+        self.tried += 1
+        try:
+            return tool.check(arguments)
+        except Exception as error:  # noqa: BLE001  a tool's own code may raise anything
+            self.error(
+                f"tool {tool.name!r}: validating {short_text(dict(arguments))} raised {cause_of(error)}; its check "
+                "(and the types of its arguments) must return problems or raise ValueError, never crash"
+            )
+            return None
+
+    def _wrongly_accepted(self, known: Mapping[str, Any], tool: Tool) -> Iterator[str]:
+        """Values near a known one that are accepted, though the schema, read as JSON Schema 2020-12, forbids them."""
+        schema = dict(tool.spec.input_schema)
+        draft = f"the draft that it names ({schema.pop('$schema')})" if "$schema" in schema else "its check"
+        try:
+            reading = Validator(schema)
+        except SchemaError:  # valid in an earlier draft only
+            return
+        for value in islice(mutations_of(dict(known)), _MOST_INVALID):
+            if is_object(value) and self._problems_of(value, tool) == () and not reading.accepts(value):
+                problems = _join(reading.problems(value))
+                yield f"{problems}; {draft} ignores that: write the schema as JSON Schema 2020-12"
 
 
 def schema_problems(spec: ToolSpec) -> Iterator[str]:
@@ -210,103 +359,6 @@ def second_opinion(schema: JsonSchema, examples: Iterable[Any]) -> str | None:
     return None
 
 
-def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> Plugin | None:
-    """Loads the plugin as a registry does; `None` if that failed."""
-    try:
-        loaded = run_in_thread(LOAD_SECONDS, load_plugin, subject.origin, subject.thing, settings)
-        manifest = run_in_thread(LOAD_SECONDS, manifest_of, loaded)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
-        findings.error(f"it doesn't load: {cause_of(error)}")
-        return None
-    for fault in loaded.faults:
-        findings.error(f"it loads only in part: {fault}")
-    if not loaded.implementations and not loaded.faults:
-        findings.error("it has no hooks: mark a function pegboard_register_tools(register) with @hookimpl")
-    elif not loaded.faults:
-        if manifest.brings_nothing:
-            findings.warnings.append("it registers nothing with these settings; call register(...) in its hooks")
-        _check_copies(subject, settings, manifest, findings)
-    return loaded
-
-
-def _check_copies(subject: Subject, settings: Mapping[str, Any], manifest: PluginManifest, findings: Findings) -> None:
-    """Compares the plugin with what loading it again gives: here, in a new process, and for the manifest it ships."""
-
-    def compare(head: str, new: PluginManifest, old: PluginManifest, advice: str) -> None:
-        for difference in new.differences(old):
-            findings.error(f"{head}: {difference}; {advice}")
-
-    def load_again(settings: Mapping[str, Any]) -> PluginManifest:
-        return manifest_of(load_plugin(subject.origin, subject.thing, settings))
-
-    try:
-        advice = "what it registers must not depend on what was registered before, on the clock or on chance"
-        compare("it isn't the same each time it loads", load_again(settings), manifest, advice)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
-        findings.error(f"it loads only once: a second registry in the same process gets {cause_of(error)}")
-    if subject.found is None:
-        return
-    for _, fresh in probe_plugins([subject.found], {subject.found.name: settings}):
-        if fresh.failure is not None:
-            findings.error(f"it doesn't load in a process of its own: {fresh.failure}")
-        else:  # sets and hashes have another order there
-            advice = "sort what comes from sets, and leave out times, ids and paths"
-            compare("another process gets something else", fresh, manifest, advice)
-    try:
-        if (shipped := read_manifest(subject.found)) is not None:
-            compare("its manifest differs from its code", load_again({}), shipped, "run 'registry manifest write'")
-    except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
-        findings.error(f"its manifest can't be compared with its code, which is loaded without settings: {error}")
-
-
-def _check_examples(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> None:
-    """Runs each example of each tool that is marked read-only."""
-    try:
-        registry = plugin_registry(settings={subject.name: settings}, **{subject.name: subject.thing})
-    except PluginError as error:
-        findings.error(f"it can't be registered for its examples: {error.cause}")
-        return
-    registry.permissions = Permissions(mode="bypass")  # the examples are the author's own
-
-    async def run() -> None:
-        async with registry:
-            for tool in registry.tools():
-                if tool.spec.annotations.read_only_hint and tool.handler is not None:
-                    if not tool.spec.examples:
-                        note = f"tool {tool.name!r} declares no examples (examples=[...]), so it wasn't run"
-                        findings.notes.append(note)
-                    for number, example in enumerate(tool.spec.examples, 1):
-                        await _run_example(registry, tool, f"tool {tool.name!r}, example {number}", example, findings)
-                elif tool.spec.examples:
-                    findings.notes.append(f"tool {tool.name!r} isn't marked read-only, so its examples weren't run")
-
-    asyncio.run(run())
-
-
-async def _run_example(
-    registry: ToolRegistry, tool: Tool, called: str, example: Mapping[str, Any], findings: Findings
-) -> None:
-    findings.ran += 1
-    try:
-        result, blocked = await _watch(registry, tool, example)
-        for _ in range(_RETRIES):
-            if not blocked:
-                break
-            _, blocked = await _watch(registry, tool, example)
-    except FatalToolError as error:
-        findings.error(f"{called}: it ends the turn: {error}")
-        return
-    for seconds, place in blocked[:1]:
-        findings.error(
-            f"{called}: it blocks the event loop and all other calls, for {seconds:.1f} s or more{place}; "
-            "await what it waits for, or make it a plain function, which runs in a thread"
-        )
-    if (cause := contract_violation(result)) is not None:
-        findings.error(f"{called}: {cause}; raise ToolError for errors that the model should read, and fix the others")
-    elif result.is_error:
-        findings.notes.append(f"{called}: its result is an error ({result.kind}): {result.text[:200]}")
-
-
 async def _watch(
     registry: ToolRegistry, tool: Tool, example: Mapping[str, Any]
 ) -> tuple[ToolResult, list[tuple[float, str]]]:
@@ -323,68 +375,6 @@ def contract_violation(result: ToolResult) -> str | None:
         return None
     detail = (result.detail or "").strip().rpartition("\n")[2]
     return f"its result is an error of kind {result.kind}: {result.text}{f' ({detail})' if detail else ''}"
-
-
-def _check_arguments(tool: Tool, findings: Findings) -> None:
-    """Tries a tool's check with ordinary, boundary and invalid arguments; the tool itself never runs."""
-    called, spec = f"tool {tool.name!r}", tool.spec
-    examples = [_problems_of(example, tool, findings) for example in spec.examples]
-    for number, problems in enumerate(examples, 1):
-        if problems:
-            refusal = f"its own example {number} is refused ({_join(problems)})"
-            findings.error(f"{called}: {refusal}: fix the example, or what refuses it")
-    samples = list[Any]()
-    with suppress(NoSampleError):
-        samples += Samples(spec.input_schema, tool.validator.accepts).of()
-    tried = [(sample, _problems_of(sample, tool, findings)) for sample in samples]
-    refused = [f"{short_text(sample)}: {_join(problems)}" for sample, problems in tried if problems]
-    accepted = not all(examples) or any(problems == () for _, problems in tried)
-    if not samples:
-        findings.notes.append(
-            f"{called}: no arguments were found that fit its input schema, so only its examples were tried; "
-            "declare some (examples=[...])"
-        )
-    elif refused and not accepted:
-        findings.error(
-            f"{called}: it refuses all arguments that were tried, though they fit its input schema, such as "
-            f"{refused[0]}; put its rules into the schema (Annotated[...], an enum, a pattern), "
-            "or declare an example (examples=[...])"
-        )
-    elif refused and spec.grammar is None:  # a grammar expresses what the schema can't
-        findings.warnings.append(
-            f"{called}: it refuses {len(refused)} of {len(samples)} arguments that fit its input schema, which no "
-            f"model can know, such as {refused[0]}; put the rule into the schema, if that can express it"
-        )
-    for known in islice((*samples, *spec.examples), 1):
-        for text in islice(_wrongly_accepted(known, tool, findings), _MOST_LISTED):
-            findings.error(f"{called} accepts what its input schema forbids: {text}")
-
-
-def _problems_of(arguments: Mapping[str, Any], tool: Tool, findings: Findings) -> tuple[str, ...] | None:
-    """The problems that a tool's check finds; `None` if it raised instead, which is recorded as an error."""
-    findings.tried += 1
-    try:
-        return tool.check(arguments)
-    except Exception as error:  # noqa: BLE001  a tool's own code may raise anything
-        findings.error(
-            f"tool {tool.name!r}: validating {short_text(dict(arguments))} raised {cause_of(error)}; its check (and "
-            "the types of its arguments) must return problems or raise ValueError, never crash"
-        )
-        return None
-
-
-def _wrongly_accepted(known: Mapping[str, Any], tool: Tool, findings: Findings) -> Iterator[str]:
-    """Values near a known one that are accepted, though the schema, read as JSON Schema 2020-12, forbids them."""
-    schema = dict(tool.spec.input_schema)
-    draft = f"the draft that it names ({schema.pop('$schema')})" if "$schema" in schema else "its check"
-    try:
-        reading = Validator(schema)
-    except SchemaError:  # valid in an earlier draft only
-        return
-    for value in islice(mutations_of(dict(known)), _MOST_INVALID):
-        if is_object(value) and _problems_of(value, tool, findings) == () and not reading.accepts(value):
-            problems = _join(reading.problems(value))
-            yield f"{problems}; {draft} ignores that: write the schema as JSON Schema 2020-12"
 
 
 def mutations_of(value: Any, level: int = 0) -> Iterator[Any]:
@@ -449,23 +439,23 @@ def check_plugin(
     try:
         subject = subject_of(plugin)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
-        findings = Findings(plugin if isinstance(plugin, str) else getattr(plugin, "__name__", type(plugin).__name__))
-        findings.error(error.cause if isinstance(error, PluginError) else f"it can't be imported: {cause_of(error)}")
-        return findings.report()
-    findings = Findings(subject.name)
-    own = settings or {}
-    loaded = _check_loading(subject, own, findings)
+        name = plugin if isinstance(plugin, str) else getattr(plugin, "__name__", type(plugin).__name__)
+        check = PluginCheck(Subject(name, plugin))
+        check.error(error.cause if isinstance(error, PluginError) else f"it can't be imported: {cause_of(error)}")
+        return check.report()
+    check = PluginCheck(subject, settings or {})
+    loaded = check.check_loading()
     if loaded is not None:
         for tool in loaded.tools:
-            findings.tools.append(tool.name)
-            _check_spec(tool.spec, findings)
-            _check_arguments(tool, findings)
+            check.tools.append(tool.name)
+            check.check_spec(tool.spec)
+            check.check_arguments(tool)
         for toolset in loaded.toolsets:
-            findings.notes.append(f"toolset {toolset.name!r} lists its tools only at run time; they weren't checked")
+            check.notes.append(f"toolset {toolset.name!r} lists its tools only at run time; they weren't checked")
         if run_examples and not loaded.faults:
-            _check_examples(subject, own, findings)
+            check.check_examples()
     if subject.module is not None:
         uses = plugin_uses(subject.found or FoundPlugin(subject.name, subject.module, None, "", "", None))
-        findings.warnings += [] if uses is None else [f"{uses}; import public modules only"]
-    _check_budget(subject, findings, heavy=heavy, most_modules=most_modules)
-    return findings.report()
+        check.warnings += [] if uses is None else [f"{uses}; import public modules only"]
+    check.check_budget(heavy, most_modules)
+    return check.report()
