@@ -350,12 +350,10 @@ def in_processes(build, **scripts):
     """Makes the workflow with agents whose scripts go on from one process to the next."""
     left = {name: list(script) for name, script in scripts.items()}
 
-    class Next(ScriptedModel):
-        def __init__(self, steps):
-            super().__init__(steps)
-            self._left = steps
+    def model_of(script):
+        return ScriptedModel([lambda _: script.pop(0)] * len(script))
 
-    return lambda: build(*(Agent(name=name, model=Next(script)) for name, script in left.items()))
+    return lambda: build(*(Agent(name=name, model=model_of(script)) for name, script in left.items()))
 
 
 def wipe_call(place):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Self, TypeAlias
 
-from attrs import evolve
+from attrs import define, evolve, field
 
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest
 from pegboard.json import json_text
@@ -55,6 +55,7 @@ class _Script(AbstractContextManager[Any]):
             self.close()
 
 
+@define(eq=False, repr=False, slots=False)
 class ScriptedModel(_Script):
     """Fake model that answers by its script, one request after the other.
 
@@ -78,23 +79,14 @@ class ScriptedModel(_Script):
         requests: The requests, in order, as processors have changed them.
     """
 
-    def __init__(
-        self,
-        steps: Iterable[_Step],
-        *,
-        name: str = "scripted",
-        provider: str = "scripted",
-        loads_deferred: bool = False,
-        formats: bool = False,
-    ) -> None:
-        self.name = name
-        self.provider = provider
-        self.loads_deferred = loads_deferred
-        self._formats = formats
-        self.requests: list[ModelRequest] = []
-        self._left: list[_Step] = list(steps)
-        self._unexpected = 0
-        self._calls = 0
+    _left: list[_Step] = field(converter=list[_Step], alias="steps")
+    name: str = field(default="scripted", kw_only=True)
+    provider: str = field(default="scripted", kw_only=True)
+    loads_deferred: bool = field(default=False, kw_only=True)
+    _formats: bool = field(default=False, kw_only=True, alias="formats")
+    requests: list[ModelRequest] = field(factory=list[ModelRequest], init=False)
+    _unexpected: int = field(default=0, init=False)
+    _calls: int = field(default=0, init=False)
 
     def formats(self, request: ModelRequest) -> bool:
         """Whether the answer will be in the format of the request's `output`."""
