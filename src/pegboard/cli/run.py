@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
@@ -245,31 +245,23 @@ def handle_interrupts(end: Callable[[], None]) -> Generator[None]:
         end: Ends the work; called in the event loop.
     """
     loop = asyncio.get_running_loop()
-    before: dict[int, Any] = {}
+    with ExitStack() as handled:
 
-    def restore() -> None:
-        while before:
-            number, handler = before.popitem()
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)
+        def interrupt() -> None:
+            handled.close()
+            end()
 
-    def interrupt() -> None:
-        restore()
-        end()
-
-    for number in (getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)):
-        handler = signal.getsignal(number)
-        if handler in (None, signal.SIG_IGN):  # `nohup` ignores SIGHUP
-            continue
-        try:
-            loop.add_signal_handler(number, interrupt)
-        except (NotImplementedError, ValueError, RuntimeError):  # Windows; not the main thread
-            break
-        before[number] = handler
-    try:
+        for number in (getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)):
+            handler = signal.getsignal(number)
+            if handler in (None, signal.SIG_IGN):  # `nohup` ignores SIGHUP
+                continue
+            try:
+                loop.add_signal_handler(number, interrupt)
+            except (NotImplementedError, ValueError, RuntimeError):  # Windows; not the main thread
+                break
+            handled.callback(signal.signal, number, handler)
+            handled.callback(loop.remove_signal_handler, number)
         yield
-    finally:
-        restore()
 
 
 @contextmanager
