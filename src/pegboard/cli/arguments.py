@@ -33,6 +33,7 @@ ALL_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", 
 _IMPLIED: Final = {"properties": "object", "additionalProperties": "object", "items": "array", "prefixItems": "array"}
 _MOST_PARTS: Final = 200
 MOST_FILE_BYTES: Final = 10_000_000
+_HOW: Final = "key=value, or key:=JSON"
 
 
 @frozen(eq=False, slots=False)  # attrs' cached properties of a class with slots take five times as long
@@ -144,9 +145,7 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
     arguments: JsonObject = json.loads(json.dumps(base)) if base else {}
     given: dict[tuple[str, ...], tuple[SchemaType, list[_Word]]] = {}
     for text in texts:
-        if "=" not in text:
-            raise click.ClickException(f"{text!r} is not an argument: write {_suggestion(text, texts, root)}")
-        word = _word(text)
+        word = _word(text, _suggestion(text, texts, root))
         path, hint = place(word.key, root)
         given.setdefault(path, (hint, []))[1].append(word)
     for path in sorted(given, key=len):
@@ -172,7 +171,7 @@ def _suggestion(value: str, words: Iterable[str], root: SchemaType) -> str:
     """How to write a value without a key: as the first argument that isn't given, required ones before others."""
     given = {word.partition("=")[0].removesuffix(":") for word in words if "=" in word}
     free = sorted((name for name in root.properties if name not in given), key=lambda name: name not in root.required)
-    return shlex.quote(visible(f"{free[0]}={value}")) if free else "key=value, or key:=JSON"
+    return shlex.quote(visible(f"{free[0]}={value}")) if free else _HOW
 
 
 def read_words(words: Iterable[str]) -> JsonObject:
@@ -214,11 +213,11 @@ class _Word(NamedTuple):
             raise click.ClickException(f"{self.key}:= needs valid JSON: {error}") from None
 
 
-def _word(word: str) -> _Word:
-    """Parses a word; reads the file that it names."""
+def _word(word: str, instead: str = _HOW) -> _Word:
+    """Parses a word; reads the file that it names. An error says what to write instead."""
     key, sign, text = word.partition("=")
     if not sign:
-        raise click.ClickException(f"{word!r} is not an argument: write key=value, or key:=JSON")
+        raise click.ClickException(f"{word!r} is not an argument: write {instead}")
     is_json = key.endswith(":")
     key = key.removesuffix(":")
     if not key:

@@ -116,13 +116,10 @@ def load_registry(config: Config, options: Options, discovery: Discovery) -> Too
     """The registry with the installed plugins; progress of a first load is on the status line."""
     from pegboard.plugins.load import load
 
+    how: Any = {"config": config, "refresh": options.refresh, "live": options.live, "discovery": discovery}
     with Status() as status:
-
-        def show(number: int, of: int, name: str) -> None:
-            status.show(f"loading plugin {name}", number / of)
-
         try:
-            return load(config=config, refresh=options.refresh, live=options.live, discovery=discovery, progress=show)
+            return load(**how, progress=lambda number, of, name: status.show(f"loading plugin {name}", number / of))
         except DuplicateToolError as error:
             both = f"{error.held_by} and {error.wanted_by} both have a tool {error.name!r}"
             advice = "rename one of them ([rename], [prefix]) or block its plugin"

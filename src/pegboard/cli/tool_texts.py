@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from pegboard.cli.arguments import SchemaType
-from pegboard.json import JsonText, count_text, json_text
+from pegboard.json import count_text, json_text
 from pegboard.plugins.snapshot import own_version
 from pegboard.text import visible, visible_json
 from pegboard.tools.spec import Problem, ToolSpec
@@ -76,9 +76,8 @@ def _lines(hint: SchemaType, before: str = "", levels: int = _LEVELS) -> Iterato
             yield f"      {visible(' '.join(described.split()), again=True)}"
         if levels > 1 and not below.is_open:
             is_list = "array" in below.types
-            yield from _lines(
-                below.item(0) if is_list else below, f"{before}{name}{'[]' if is_list else ''}.", levels - 1
-            )
+            inner, path = (below.item(0), f"{name}[].") if is_list else (below, f"{name}.")
+            yield from _lines(inner, before + path, levels - 1)
 
 
 def _words(hint: SchemaType, *, required: bool) -> Iterator[str]:
@@ -179,7 +178,8 @@ def listing_json(tools: Iterable[Tool], problems: Collection[Problem] = ()) -> s
     """What `list --json` prints: one tool per line, for `grep` and `diff`."""
     listed = ",\n".join(map(_tool_json, tools))
     inside = f"\n{listed}\n" if listed else ""
-    return f'{{"tools":[{inside}],"problems":{problems_json(problems)}}}\n'
+    found = visible_json(json_text([problem.to_json() for problem in problems]))
+    return f'{{"tools":[{inside}],"problems":{found}}}\n'
 
 
 def listing_rows(tools: Iterable[Tool]) -> list[tuple[str, str, str]]:
@@ -194,11 +194,6 @@ def listing_rows(tools: Iterable[Tool]) -> list[tuple[str, str, str]]:
 def listing_plain(tools: Iterable[Tool]) -> str:
     """What `list` prints into a pipe: name, plugin and summary, tab-separated, one tool per line."""
     return "".join("\t".join(row) + "\n" for row in listing_rows(tools))
-
-
-def problems_json(problems: Iterable[Problem]) -> JsonText:
-    """The array `problems` in `list --json`."""
-    return JsonText(visible_json(json_text([problem.to_json() for problem in problems])))
 
 
 def notice_text(problems: Collection[Problem], notices: Iterable[str] = ()) -> str:

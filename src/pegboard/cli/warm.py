@@ -96,12 +96,10 @@ def _list(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> 
     places = sorted(_places(lines, set(arguments))) if arguments else list(range(len(lines)))
     if (plugin := options.get("--plugin")) is not None:
         places = [place for place in places if lines[place].split(b"\t", 2)[1] == os.fsencode(plugin)]
-        if not places:
-            raise Declined  # the full command explains why
+    if not places:
+        raise Declined  # the full command explains why
     if "--json" in options:
         return _json_of(snapshot, places), b""
-    if not places:
-        raise Declined
     notice = snapshot.section(b"notice")
     if "--names" in options:
         return b"".join(_name(lines[place]) + b"\n" for place in places), notice
@@ -201,10 +199,10 @@ def _complete(snapshot: Snapshot, instruction: str) -> Texts:
         word = before.pop()
     if word.startswith("-") or any(earlier.startswith("-") for earlier in before):
         raise Declined
-    section = b"plain" if before else b"commands"
     if before and (before[0] not in TOOL_COMMANDS or (len(before) > 1 and not TOOL_COMMANDS[before[0]])):
         raise Declined
-    offered = [line.decode().split("\t") for line in snapshot.section(section).splitlines()]
+    section = snapshot.section(b"plain" if before else b"commands")
+    offered = [line.decode().split("\t") for line in section.splitlines()]
     if not offered:
         raise Declined
     items = [f"plain,{name}\t{words[-1]}".rstrip("\t") for name, *words in offered if name.startswith(word)]

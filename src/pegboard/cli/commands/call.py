@@ -70,22 +70,21 @@ class _CallCommand(click.Command):
         given = [*args]
         try:
             return super().parse_args(ctx, args)
-        except click.NoSuchOption:
+        except click.NoSuchOption as error:
             ctx.ignore_unknown_options = True
             super().parse_args(ctx, given)
             schema = open_session(ctx.obj).find(ctx.params["name"]).spec.input_schema
-            properties, words = SchemaType(schema, schema).properties, ctx.params["words"]
-            for word, following in zip(words, [*words[1:], "-"], strict=True):
-                option, sign, value = word.lstrip("-").partition("=")
-                near = suggest(option.replace("-", "_"), properties) if word.startswith("-") else ()
-                if not near:
-                    continue
-                if not sign:
-                    value = "..." if following.startswith("-") else following
-                    value = "true" if properties[near[0]].types <= {"boolean"} else value
-                argument = shlex.quote(visible(f"{near[0]}={value}"))
-                raise click.UsageError(f"arguments are written without dashes: {argument}", ctx) from None
-            raise
+            properties, words = SchemaType(schema, schema).properties, [*ctx.params["words"], "-"]
+            near = suggest(error.option_name.lstrip("-").replace("-", "_"), properties)
+            if not near:
+                raise
+            at = next(number for number, word in enumerate(words) if word.startswith(error.option_name))
+            _, sign, value = words[at].partition("=")
+            if not sign:
+                value = "..." if words[at + 1].startswith("-") else words[at + 1]
+                value = "true" if properties[near[0]].types <= {"boolean"} else value
+            argument = shlex.quote(visible(f"{near[0]}={value}"))
+            raise click.UsageError(f"arguments are written without dashes: {argument}", ctx) from None
 
 
 @click.command("call", cls=_CallCommand)
@@ -168,10 +167,9 @@ def _find_tool(session: Session, resolved: ResolvedTools, name: str) -> Tool:
     if not resolved.was_held_back(name):
         raise session.unknown(name, resolved)
     report_misses(session, resolved)
-    raise click.ClickException(
-        f"tool {name!r} isn't offered here: {str(resolved.explain(name).reasons[-1])[2:]}.\n"
-        f"'registry explain {name}' shows each step."
-    )
+    why = f"{resolved.explain(name).reasons[-1]}"[2:]
+    advice = f"'registry explain {name}' shows each step."
+    raise click.ClickException(f"tool {name!r} isn't offered here: {why}.\n{advice}")
 
 
 def _arguments(tool: Tool, words: tuple[str, ...], given: str | None) -> JsonObject | str:

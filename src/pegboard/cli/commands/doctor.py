@@ -371,9 +371,8 @@ def cache_findings() -> Iterator[Finding]:
         except OSError as error:
             yield str(path), f"the cache can't be checked: {error.strerror}", "Give yourself access to it."
             continue
-        private = os.name != "posix" or (
-            facts.st_uid == os.geteuid() and facts.st_mode & (forbidden | stat.S_IWUSR) == stat.S_IWUSR
-        )
-        if not (private and stat.S_ISDIR(facts.st_mode)):
+        is_own = os.name != "posix" or facts.st_uid == os.geteuid()
+        is_private = os.name != "posix" or facts.st_mode & (forbidden | stat.S_IWUSR) == stat.S_IWUSR
+        if not (is_own and is_private and stat.S_ISDIR(facts.st_mode)):
             cause = "the cache isn't used, as it isn't a folder that only you can write to"
             yield str(path), cause, f"Run 'chmod 700 {path}', or remove it: it is recreated."

@@ -357,15 +357,14 @@ def _write_exporters(registry: ToolRegistry, *, as_json: bool) -> None:
     for name in catalogue.extras.get("exporters", {}):
         packages[name] = catalogue.owners[f"exporters:{name}"].distribution
     installed = registry.contributions.names("exporters")
-    rows = [(name, name in installed, packages.get(name)) for name in sorted({*installed, *packages})]
+    names = sorted({*installed, *packages})
     if as_json or not screen.is_terminal:
-        listed = ({"name": name, "installed": is_there, "package": package} for name, is_there, package in rows)
-        write(
-            json_rows("exporters", ({key: fact for key, fact in each.items() if fact is not None} for each in listed))
-        )
-        return
-    shown = [(name, "installed" if is_there else f"pip install {package}") for name, is_there, package in rows]
-    write(rows_text(("NAME", "STATUS"), shown, screen))
+        of_packages = {name: {"package": package} for name, package in packages.items() if package is not None}
+        rows = ({"name": name, "installed": name in installed, **of_packages.get(name, {})} for name in names)
+        write(json_rows("exporters", rows))
+    else:
+        shown = [(name, "installed" if name in installed else f"pip install {packages[name]}") for name in names]
+        write(rows_text(("NAME", "STATUS"), shown, screen))
 
 
 def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,16 +15,12 @@ from pegboard.config import normalised
 from pegboard.errors import ManifestError, did_you_mean, suggest
 from pegboard.json import count_text
 from pegboard.plugins.discovery import FoundPlugin, discover
-from pegboard.plugins.manifest import (
-    PluginManifest,
-    find_manifest,
-    manifest_in,
-    manifest_path,
-    read_manifest_file,
-    write_manifest,
-)
+from pegboard.plugins.manifest import find_manifest, manifest_in, manifest_path, read_manifest_file, write_manifest
 from pegboard.plugins.probe import probe_plugins
 from pegboard.plugins.side_effects import side_effect_problem
+
+if TYPE_CHECKING:
+    from pegboard.plugins.manifest import PluginManifest
 
 TEMPLATE: Final = Path(__file__).parents[1] / "template"
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
@@ -40,9 +36,8 @@ def package_names(name: str) -> dict[str, str]:
     """Names for a new package's template, from a plugin's name, with or without `pegboard-`."""
     plugin = name.replace("_", "-").removeprefix("pegboard-")
     if not _NAME.fullmatch(plugin) or len(plugin) > _MOST:
-        raise click.UsageError(
-            f"{name!r} isn't valid as a plugin's name: use a-z, 0-9 and '-', a letter first, at most {_MOST} characters"
-        )
+        rule = f"use a-z, 0-9 and '-', a letter first, at most {_MOST} characters"
+        raise click.UsageError(f"{name!r} isn't valid as a plugin's name: {rule}")
     module = f"pegboard_{plugin.replace('-', '_')}"
     return {
         "plugin": plugin,
@@ -89,9 +84,8 @@ def new_command(name: str, path: Path) -> int:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
         write(f"{file}\n")
-    write(
-        f"\nNext:\n  pip install -e '{folder}[test]'\n  pytest {folder}\n  registry list --plugin {names['plugin']}\n"
-    )
+    steps = f"pip install -e '{folder}[test]'", f"pytest {folder}", f"registry list --plugin {names['plugin']}"
+    write("\n  ".join(("\nNext:", *steps)) + "\n")
     return 0
 
 
@@ -158,9 +152,8 @@ def write_manifests(packages: tuple[str, ...]) -> int:
     for path, plugins in _files(packages):
         distribution = plugins[0].distribution
         if not all(plugin.editable for plugin in plugins):
-            raise click.UsageError(
-                f"{distribution} isn't installed in editable mode: run 'pip install -e' on its sources first"
-            )
+            advice = "run 'pip install -e' on its sources first"
+            raise click.UsageError(f"{distribution} isn't installed in editable mode: {advice}")
         with Status() as status:
             status.show(f"loading {distribution}")
             manifests = current_manifests(plugins)
