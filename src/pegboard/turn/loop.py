@@ -405,8 +405,7 @@ class Turn:
 
     def _make_options(self, request: ModelRequest) -> BatchOptions:
         """The options of a batch of calls."""
-        names = CallOptions.__annotations__
-        own: dict[str, Any] = {name: value for name, value in self._options.items() if name in names}
+        own: Any = {name: value for name, value in self._options.items() if name in CallOptions.__annotations__}
         options = BatchOptions(**own, instructions=request.system or None, listener=self._events.emit)
         if self._inbox.steering is not None:
             options["steering"] = self._inbox.listen

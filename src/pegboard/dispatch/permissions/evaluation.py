@@ -170,9 +170,6 @@ class PermissionRules:
         return evaluation.forbid() or evaluation.decide_ordinary()
 
 
-LISTS: Final = ("allow", "ask", "deny", "forbid")
-"""The short forms, in the order of their rules: of two that match the same, the stricter wins."""
-
 _EXAMPLES: Final = {"match": True, "not_match": False}
 
 
@@ -196,7 +193,7 @@ def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode]:
     if table.rule and table.rules:
         raise ValueError("rules: write either 'rule' or 'rules'")
     rules = list[Rule]()
-    for key in LISTS:
+    for key in ("allow", "ask", "deny", "forbid"):  # of two that match the same, the stricter wins
         for place, text in enumerate(getattr(table, key)):
             where = f"{key}[{place}]"
             permission, colon, pattern = (part.strip() for part in text.partition(":"))

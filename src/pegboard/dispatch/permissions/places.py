@@ -359,23 +359,17 @@ def _network(pattern: str) -> IPv4Network | IPv6Network | None:
     return None
 
 
-_VARIABLE: Final = re.compile(r"\$(\w+|\{[^}]*\})")
-_NO_PLACE: Final = re.compile(r"[*?].*/\.{0,2}/|[*?].*/\.{1,2}$")
-_EMPTY_HOST: Final = re.compile(r"[^/]*://([/:]|$)|/(?!/)")
-_NO_HOST: Final = re.compile(r"[^\w.*?:\[\]/-]", re.ASCII)
-
-
 def url_problem(rule: Rule) -> str | None:
     """Why a rule can't match what it seems to if its pattern is read as a URL; `None` if it can."""
     pattern, read = rule.pattern, url_pattern(rule.pattern)
     name = read.names.pattern
     if read.has_user and rule.allows:
         return "a URL with a user name is never allowed: it matches nothing."
-    if odd := _NO_HOST.search(name):
+    if odd := re.search(r"[^a-zA-Z0-9_.*?:\[\]/-]", name):
         return f"no host has the character {odd[0]!r}: it matches nothing."
     if read.network is None and _NETWORK.fullmatch(pattern.partition("://")[2] or pattern):
         return "there is no such network: it is about a path of that host."
-    if _EMPTY_HOST.match(pattern):
+    if re.match(r"[^/]*://([/:]|$)|/(?!/)", pattern):
         return "it names no host, and is about every one."
     if read.network is None and exactly(name):
         try:
@@ -390,7 +384,7 @@ def path_problem(rule: Rule) -> str | None:
     pattern = rule.pattern
     if _IS_URL.match(pattern):
         return "a URL is not a path: it matches nothing."
-    if _NO_PLACE.search(pattern):
+    if re.search(r"[*?].*/\.{0,2}/|[*?].*/\.{1,2}$", pattern):
         return "no path has '..', '.' or '//' after its start: it matches nothing."
     if "/**/" in pattern:
         return "'**' is '*' here: 'a/**/b' isn't 'a/b'."
@@ -399,7 +393,7 @@ def path_problem(rule: Rule) -> str | None:
         return f"there is no user {named[1:].partition('/')[0]!r} here: it means a name that begins with '~'."
     if not rule.allows and exactly(pattern) and not pattern.endswith("/") and os.path.isdir(named):  # noqa: PTH112
         return f"it is about the folder alone; what is in it is '{pattern}/*'."
-    unset = _VARIABLE.search(os.path.expandvars(pattern))
+    unset = re.search(r"\$(\w+|\{[^}]*\})", os.path.expandvars(pattern))
     return unset and f"{unset[0]} isn't set here: it matches nothing."
 
 

@@ -29,8 +29,6 @@ from pegboard.typing import JsonObject
 HOLE: Final = "\0"
 """Placeholder in a text for any run of characters, even none. No argument of a process and no path can contain NUL."""
 
-_BARE: Final = " *"
-
 
 class Match(enum.IntEnum):
     """Degree to which a rule applies to part of a call; an allow rule applies surely or not at all."""
@@ -40,9 +38,6 @@ class Match(enum.IntEnum):
     SURELY = 2
 
 
-Test: TypeAlias = Callable[[str], object]  # returns something truthy for a text that matches
-
-
 class Wildcard:
     """Compiled pattern. The cost of a match is bounded by length of pattern x length of text."""
 
@@ -50,9 +45,10 @@ class Wildcard:
         self.pattern: Final = re.sub(r"\*+", "*", pattern)  # as written, with runs of `*` collapsed
         self.is_everything: Final = self.pattern == "*"  # whether it matches every text
         # appended to a text before matching: a blank if the pattern ends with `" *"`, to match the bare word too
-        self.tail: Final = " " if len(self.pattern) > len(_BARE) and self.pattern.endswith(_BARE) else ""
+        self.tail: Final = " " if len(self.pattern) > len(" *") and self.pattern.endswith(" *") else ""
         test = matcher(self.pattern)
-        self.test: Test = (lambda text: test(f"{text} ")) if self.tail else test  # matches a text without holes
+        # truthy for a text that matches
+        self.test: Callable[[str], object] = (lambda text: test(f"{text} ")) if self.tail else test
 
     def matches(self, text: str) -> bool:
         """`test` as a bool."""

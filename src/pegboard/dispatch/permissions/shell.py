@@ -93,7 +93,6 @@ _OPERATOR: Final = re.compile(r"\n|;;&|;;|;&|;|&&|&|\|\||\|&|\|")
 _REDIRECTION: Final = re.compile(r"([0-9]*)(<<<|<<-|<<|<>|<&|<|>>|>&|>\||>)|(&>>|&>)")
 _DESCRIPTOR: Final = re.compile(r"[0-9]+-?|-")
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_ENDS: Final = frozenset({"", *" \t\n;&|()<>"})
 _FUNCTION: Final = re.compile(r"\(\)\{")
 _ARITHMETIC: Final = re.compile(r"\(\(((?:(?!<<)[A-Za-z0-9_+*/%<>=!&|^~?:,;. \t$-])*)\)\)")
 """`((...))` in which nothing can hide. Some shells read it as arithmetic, others as groups."""
@@ -196,7 +195,11 @@ class _Reader:
         self.flush()
         start = self.place
         self.place = self.within(self.text, start + 1, ")", inside=self.inside)
-        if joined and self.text[self.place : self.place + 1] not in _ENDS and not _FUNCTION.match(self.text, start):
+        if (
+            joined
+            and (self.text[self.place : self.place + 1] or " ") not in _WORD_ENDS
+            and not _FUNCTION.match(self.text, start)
+        ):
             raise UnreadableError("a word that goes on after a bracket")
 
     def read_redirection(self, sign: str) -> None:
