@@ -13,6 +13,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, Se
 import attrs
 import pytest
 from attrs import field, frozen, validators
+from typing_extensions import TypeAliasType
 
 from pegboard import schema_of
 from pegboard.json import StructureError
@@ -66,6 +67,7 @@ class Predicate:
     func: Any
 
 
+Parts = TypeAliasType("Parts", "str | tuple[Parts, ...]")
 LONG = "9" * 5000
 Empty = attrs.make_class("Empty", {})
 Wide = attrs.make_class("Wide", {f"f{number}": field(type=int, default=0) for number in range(25)})
@@ -123,6 +125,7 @@ def test_types_of_json_itself_need_no_conversion(annotation, value):
         (uuid.UUID, "12345678-1234-1234-1234-123456789ABC", uuid.UUID("12345678-1234-1234-1234-123456789abc")),
         (bytearray, "aGk=", bytearray(b"hi")),
         (re.Pattern, "a+", re.compile("a+")),
+        (set[Parts], ["a", ["b", ["c"]]], {"a", ("b", ("c",))}),
         (Annotated[str, Predicate(str.islower)] | dt.date, "2024-02-29", dt.date(2024, 2, 29)),
     ],
 )

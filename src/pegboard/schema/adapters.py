@@ -39,9 +39,8 @@ class TypeAdapter:
 
     def is_hashable(self) -> bool:
         """Whether its Python values can be in a set: by their class and that of their parts."""
-        return issubclass(getattr(self, "cls", None) or str, Hashable) and all(
-            each.is_hashable() for each in self.parts()
-        )
+        is_own = self is not ANY and issubclass(getattr(self, "cls", None) or str, Hashable)
+        return is_own and all(each.is_hashable() for each in self.parts())
 
     def parts(self) -> Sequence[TypeAdapter]:
         """The adapters of its parts: those among its attributes, or in tuples there."""
@@ -140,7 +139,7 @@ def root_schema(adapter: TypeAdapter, writer: SchemaWriter | None = None) -> Jso
 class ScalarAdapter(TypeAdapter):
     """One of JSON's own scalars, or a class derived from `str`, `int` or `float`, which is called with the scalar."""
 
-    type: str
+    type: str  # `""` for `Any` and `object`: JSON unchanged
     taken: Kinds  # of its JSON values
     cls: type[Any] | None = None
 
@@ -153,18 +152,7 @@ class ScalarAdapter(TypeAdapter):
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         if writer.check_of is not None and self.type == "number":
             return {"type": "number", "minimum": -sys.float_info.max, "maximum": sys.float_info.max}
-        return {"type": self.type}
-
-
-@frozen(eq=False)
-class AnyAdapter(TypeAdapter):
-    """`Any` and `object`: JSON unchanged."""
-
-    def is_hashable(self) -> bool:
-        return False
-
-    def schema(self, writer: SchemaWriter) -> JsonSchema:  # noqa: ARG002  (as all have it)
-        return {}
+        return {"type": self.type} if self.type else {}
 
 
 @frozen(eq=False)
@@ -180,7 +168,7 @@ class TextAdapter(TypeAdapter):
         return writer.of_texts({"type": "string", **self.notation.schema}, self)
 
 
-ANY: Final = AnyAdapter()
+ANY: Final = ScalarAdapter("", ALL_KINDS)
 NULL: Final = ScalarAdapter("null", frozenset({NONE}))
 BOOLEAN: Final = ScalarAdapter("boolean", frozenset({bool}))
 INTEGER: Final = ScalarAdapter("integer", NUMBERS)
@@ -427,17 +415,11 @@ class AliasAdapter(WrappedAdapter):
     """A recursive type alias: `type Json = str | list[Json]`; `inner` is set once it is read."""
 
     name: str
-    inner: TypeAdapter = field(init=False)
-
-    def kinds(self) -> Kinds:
-        return self.inner.kinds() if self.is_read() else ALL_KINDS
+    inner: TypeAdapter = ANY
+    hashable: bool = True
 
     def is_hashable(self) -> bool:
-        return not self.is_read() or self.inner.is_hashable()
-
-    def is_read(self) -> bool:
-        """Whether the aliased type is known yet."""
-        return hasattr(self, "inner")
+        return self.hashable
 
 
 @frozen(eq=False)

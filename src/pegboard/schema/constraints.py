@@ -19,6 +19,7 @@ from attrs import field
 
 from pegboard.json import count_text
 from pegboard.schema.adapters import (
+    ANY,
     NULL,
     TEXT,
     AliasAdapter,
@@ -71,7 +72,7 @@ class Constraint:
             if None in (self.options or ()):
                 return adapter
             raise NothingLeftError
-        if self.options is not None and isinstance(adapter, ScalarAdapter) and adapter.cls is None:
+        if self.options is not None and isinstance(adapter, ScalarAdapter) and adapter.type and adapter.cls is None:
             return _choice_of(_choices(adapter.type, self.options))
         inner, checks = (adapter.inner, adapter.checks) if isinstance(adapter, ConstrainedAdapter) else (adapter, ())
         check = self.check(inner)
@@ -131,7 +132,7 @@ def constrained(adapter: TypeAdapter, constraint: Constraint, *, skips_null: boo
         inner = constrained(adapter.inner, constraint, skips_null=skips_null)
         return None if inner is None else attrs.evolve(adapter, inner=inner, checks=(*adapter.checks, check))
     if isinstance(adapter, AliasAdapter):
-        return constrained(adapter.inner, constraint, skips_null=skips_null) if adapter.is_read() else None
+        return None if adapter.inner is ANY else constrained(adapter.inner, constraint, skips_null=skips_null)
     if not isinstance(adapter, UnionAdapter):
         return constraint.on(adapter)
     members: list[TypeAdapter] = []

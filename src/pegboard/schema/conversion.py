@@ -22,7 +22,6 @@ from pegboard.schema.adapters import (
     NUMBERS,
     OBJECTS,
     AliasAdapter,
-    AnyAdapter,
     ArrayAdapter,
     ChoiceAdapter,
     ConstrainedAdapter,
@@ -465,7 +464,6 @@ def _formats() -> dict[str, Callable[[str], bool]]:
 
 _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = {
     ScalarAdapter: _structure_scalar,
-    AnyAdapter: lambda _: same,
     TextAdapter: _structure_text,
     ChoiceAdapter: _structure_choice,
     ArrayAdapter: _structure_array,

@@ -519,7 +519,9 @@ class _Reader:
         except NameError as error:
             self.refuse(annotation, path, f"{alias.__name__} can't be resolved: {error}", "Define it at module level.")
         adapter = self._aliases[key] = AliasAdapter(_annotation_name(annotation))
-        adapter.inner = self.read(value, path)
+        inner = self.read(value, path)
+        adapter.hashable = inner.is_hashable()  # if it is so where it refers to itself
+        adapter.inner = inner
         if adapter in reach(adapter.inner, in_place=True):
             self.refuse(annotation, path, f"{alias.__name__} is an alias of itself", "Remove the reference to itself.")
         if adapter in reach(adapter.inner):

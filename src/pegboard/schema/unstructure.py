@@ -12,6 +12,7 @@ import attrs
 
 from pegboard.json import MAX_DEPTH, canonical_json, json_text, path_text
 from pegboard.schema.adapters import (
+    ANY,
     NONE,
     ArrayAdapter,
     ChoiceAdapter,
@@ -241,9 +242,8 @@ def _is_plainly_of(value: Any, adapter: TypeAdapter) -> bool:
     if isinstance(adapter, ConstrainedAdapter):
         return _is_plainly_of(value, adapter.inner) and all(each.accepts(value) for each in adapter.checks)
     if isinstance(adapter, ScalarAdapter):
-        return (
-            adapter.cls is None and type(value) in adapter.taken and (type(value) is int or adapter.type != "integer")
-        )
+        is_of_type = type(value) in adapter.taken and (type(value) is int or adapter.type != "integer")
+        return is_of_type and adapter is not ANY and adapter.cls is None
     if isinstance(adapter, ChoiceAdapter):
         return any(type(each.value) is type(value) and each.value == value for each in adapter.choices)
     return isinstance(adapter, ArrayAdapter | MappingAdapter) and type(value) in adapter.kinds() and not value
