@@ -22,11 +22,8 @@ from pegboard.timeout import Renewed, renew_after_fork as renew_after_fork  # no
 from pegboard.typing import define
 
 T = TypeVar("T")
-STALL_SECONDS: Final = 1.0
-"""Seconds in which no thread started a job, after which all threads of a full pool count as hanging."""
-
-MOST_ABANDONED: Final = 16
-"""Abandoned threads of one owner, at which its functions fail immediately."""
+STALL_SECONDS: Final = 1.0  # seconds without a started job, after which all threads of a full pool count as hanging
+MOST_ABANDONED: Final = 16  # abandoned threads of one owner, at which its functions fail immediately
 
 
 class HangingThreadsError(RuntimeError):
@@ -359,8 +356,8 @@ def _stop_loops(loops: list[tuple[asyncio.AbstractEventLoop, threading.Thread]])
         loop.call_soon_threadsafe(loop.stop)
 
 
+# the jobs of `OwnThread`s that have led to this code, each as (its thread's queue, its future)
 _outer: Final[contextvars.ContextVar[tuple[Any, ...]]] = contextvars.ContextVar("outer", default=())
-"""The jobs of `OwnThread`s that have led to this code, each as (its thread's queue, its future)."""
 
 
 @define(eq=False)
@@ -458,8 +455,7 @@ def _serve(jobs: queue.SimpleQueue[Any]) -> None:
         del job, future, function
 
 
-SHARED: Final = WorkerPool()
-"""The pool for callbacks, toolsets and predicates; tools have their own."""
+SHARED: Final = WorkerPool()  # the pool for callbacks, toolsets and predicates; tools have their own
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -23,18 +23,12 @@ from attrs import field
 from pegboard.errors import log_failure
 from pegboard.typing import define
 
-LIMIT_SECONDS: Final = 0.1
-"""Seconds that one step of a coroutine may take before it is reported."""
-
+LIMIT_SECONDS: Final = 0.1  # that one step of a coroutine may take before it is reported
+# the packages that run tools; the frames they call are a tool's own
 _LOOP: Final = tuple(f"{folder}{os.sep}" for folder in (asyncio.__path__[0], os.path.dirname(__file__)))  # noqa: PTH120
-"""The packages that run tools; the frames they call are a tool's own."""
-
 WATCHDOG: Final = "pegboard-watchdog"  # name of the thread that watches blocking tools
 _collection_lock: Final = threading.Lock()  # never waited for, so that a forked child process may inherit it locked
-IDLE_CHECKS: Final = 40
-"""Consecutive checks without a running step, after which the thread ends."""
-
-
+IDLE_CHECKS: Final = 40  # consecutive checks without a running step, after which the thread ends
 BLOCKS: Final = "%s blocks the event loop, for %.1f s so far%s; run it in a thread"
 
 
@@ -219,8 +213,7 @@ class _Alarm:
             self.set(deadline, max(due, now + _TICK))
 
 
-_alarms: Final = WeakValueDictionary[int, _Alarm]()
-"""By the loop's id; one lives as long as its loop has its timer."""
+_alarms: Final = WeakValueDictionary[int, _Alarm]()  # by the loop's id; one lives as long as its loop has its timer
 
 
 class Deadline:

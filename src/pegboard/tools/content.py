@@ -138,7 +138,7 @@ _OTHER_NAMES: Final = {
     "image/pjpeg": "image/jpeg",
     "image/x-png": "image/png",
 }
-_SIGNATURES: Final = {
+_SIGNATURES: Final = {  # by media type, what files of it begin with
     "image/png": rb"\x89PNG",
     "image/jpeg": rb"\xff\xd8\xff",
     "image/gif": rb"GIF8",
@@ -159,29 +159,22 @@ _SIGNATURES: Final = {
     "video/mp4": rb"....ftyp",
     "video/webm": rb"\x1a\x45\xdf\xa3",
 }
-"""By media type, what files of it begin with."""
-
-_SURE: Final = frozenset(
+_SURE: Final = frozenset(  # the media types whose files all begin with their signature; of the others, only some do
     {"application/pdf", "audio/flac", "audio/ogg", "audio/wav", "image/gif", "image/jpeg", "image/png", "image/webp"}
 )
-"""The media types whose files all begin with their signature; of the others, only some do."""
-
-_CONTAINERS: Final = {
+_CONTAINERS: Final = {  # container formats, and how the media types begin whose files have the same signature
     "application/zip": ("application/",),
     "audio/ogg": ("audio/", "video/"),
     "video/mp4": ("audio/", "image/", "video/"),
     "video/webm": ("audio/", "video/"),
 }
-"""Container formats, and how the media types begin whose files have the same signature."""
-
 _HEAD: Final = 1_000  # bytes in which a signature is looked for
 _TEXTUAL: Final = (  # patterns are compiled at their first use, as few programs look at media
     r"text/.*|message/.*|.*\+(json|xml|yaml)|application/(x-)?(csv|graphql|javascript|json5?|jsonl|json-seq|ndjson|"
     r"python(-code)?|rtf|sh|sql|tex|toml|typescript|www-form-urlencoded|xml(-dtd)?|yaml)"
 )
+# not Python's encodings of host names, which take quadratic time
 _CHARSET: Final = r"(?i);\s*charset\s*=\s*[\"']?(?!idna|punycode)([a-z\d][\w.:-]*)"
-"""The charset, but not Python's encodings of host names, which take quadratic time."""
-
 _BYTE_ORDER_MARKS: Final = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _CONTROLS: Final = r"[\0-\x08\x0e-\x1a\x1c-\x1f]"
 _FIRST_OF_TEXT: Final = rb"(?!\s*%PDF-)[\t-\r\x1b -~]*"

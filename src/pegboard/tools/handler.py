@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pegboard.schema.conversion import StructureHook
     from pegboard.threads import OwnThread
 
+# Validated arguments -> `(args, kwargs)` of the function.
 Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[Any], Mapping[str, Any]]]
-"""Converts validated arguments into `(args, kwargs)` of the function."""
 
 
 @frozen
@@ -42,29 +42,15 @@ class Preview(JsonRecord):
     details: str = ""
 
 
-Previewer: TypeAlias = Callable[..., "Preview | str | None"]
-"""Gets the validated arguments, and the request's `context` if it has such a parameter; a string is the summary."""
-
-Confirmer: TypeAlias = Callable[..., bool]
-"""Gets the validated arguments, and the `context` as a `Previewer` does; returns whether to confirm the call."""
-
+# The functions among a tool's options, which `CommonOptions` describes. "Arguments" are the validated ones.
+Previewer: TypeAlias = Callable[..., "Preview | str | None"]  # of the arguments, and perhaps the request's `context`
+Confirmer: TypeAlias = Callable[..., bool]  # likewise
 Sharer: TypeAlias = Callable[[Mapping[str, Any]], "Concurrency | Literal['shared', 'exclusive']"]
-"""Gets the validated arguments; returns the concurrency of this call."""
-
 WorkDir: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], "str | None"]
-"""Gets the validated arguments and the request's context; returns the base folder of relative paths in them."""
-
-PermissionValues: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], Mapping[str, Any]]
-"""Gets the validated arguments and the request's context; returns the values for rules, by name: strings or lists."""
-
-Preparer: TypeAlias = Callable[[JsonObject], Mapping[str, Any]]
-"""Gets a copy of the arguments as the model sent them; returns those that are validated. Has no effects."""
-
-Checker: TypeAlias = Callable[[Mapping[str, Any]], "Iterable[str] | None"]
-"""Gets the validated arguments; returns `"path: reason"` for each problem."""
-
-ErrorWriter: TypeAlias = Callable[[Sequence[str]], str]
-"""Gets the problems (`"path: reason"`); returns the text for the model."""
+PermissionValues: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], Mapping[str, Any]]  # strings or lists
+Preparer: TypeAlias = Callable[[JsonObject], Mapping[str, Any]]  # of a copy of the arguments as the model sent them
+Checker: TypeAlias = Callable[[Mapping[str, Any]], "Iterable[str] | None"]  # `"path: reason"` for each problem
+ErrorWriter: TypeAlias = Callable[[Sequence[str]], str]  # of such problems; the text for the model
 
 
 @frozen(eq=False)

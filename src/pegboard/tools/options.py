@@ -159,19 +159,15 @@ _CONVERTED: Final = {"annotations", "concurrency", "examples", "output_schema", 
 _SPEC: Final = {each.alias for each in attrs.fields(ToolSpec)}
 _AS_GIVEN: Final = (_COMMON & _SPEC) - _CONVERTED
 _POLICY: Final = attrs.fields_dict(Policy).keys()
-OUTSIDE_SPEC: Final = _COMMON - _SPEC - _POLICY - {*_HINTS, "check", "blocking"}
-"""The options that are attributes of the tool itself, by the same names."""
-
+OUTSIDE_SPEC: Final = _COMMON - _SPEC - _POLICY - {*_HINTS, "check", "blocking"}  # attributes of the tool itself
 _BY_ARGUMENTS: Final = ("read_only", "destructive", "concurrency")
 _MAY_BE_FUNCTIONS: Final = (*_BY_ARGUMENTS, "requires_confirmation")
 _MAY_TAKE_CONTEXT: Final = ("preview", "requires_confirmation", "read_only", "destructive")
-_POSITIONAL: Final[Mapping[str, tuple[str, ...]]] = {
+_POSITIONAL: Final[Mapping[str, tuple[str, ...]]] = {  # arguments of the functions that are called synchronously
     **dict.fromkeys(("work_dir", "permission_values"), ("arguments", "context")),
     **dict.fromkeys(("preview", "prepare_arguments", "check", *_MAY_BE_FUNCTIONS), ("arguments",)),
     "format_validation_error": ("problems",),
 }
-"""Functions that are called synchronously, and their positional arguments."""
-
 _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # option -> its class, and the text for errors; others are functions
     name: (cls, text)
     for cls, text, names in (

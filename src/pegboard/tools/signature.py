@@ -93,9 +93,7 @@ def innermost(function: Any) -> Any:
 
 
 EMPTY: Final = inspect.Parameter.empty  # the default of a parameter without one
-OMITTED: Final = object()
-"""The default of a parameter that isn't passed when it is left out; no schema shows it."""
-
+OMITTED: Final = object()  # the default of a parameter that isn't passed when it is left out; no schema shows it
 ParameterKind = inspect._ParameterKind  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (the public alias is untyped)
 STARRED: Final = (ParameterKind.VAR_POSITIONAL, ParameterKind.VAR_KEYWORD)
 POSITIONAL: Final = (ParameterKind.POSITIONAL_ONLY, ParameterKind.POSITIONAL_OR_KEYWORD)
@@ -334,8 +332,8 @@ _FLAVOURS: Final = (
 _LISTS: Final = (list, tuple, abc.Sequence, abc.Iterable)
 _NONE: Final = type(None)
 _READY: Final = (ToolResult, *CONTENT_TYPES)  # a result, or a part of one, already
+# types without structured results: text and bytes become content
 _UNSTRUCTURED: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoReturn, typing.Never, *_READY)
-"""Types without structured results: text and bytes become content."""
 
 
 def read_return(function: Callable[..., Any], returns: Any) -> tuple[CallableKind, Any]:

@@ -222,8 +222,8 @@ def schema_text(schema: JsonSchema) -> JsonText:
         return text
 
 
+# the schema of a tool without arguments
 NO_INPUT: Final = json_text({"type": "object", "properties": {}, "additionalProperties": False})
-"""The schema of a tool without arguments."""
 
 
 def _unique_strings(what: str, given: Any) -> dict[str, None]:
@@ -381,6 +381,7 @@ class ToolSpec:
         original_name: The foreign name that `name` was mapped from, or `None`.
         provider_options: Options that exporters pass through, by provider.
         meta: Other data, passed through (`_meta` in MCP).
+        digest: `"sha256:..."` over all attributes, cached.
 
     Raises:
         InvalidNameError: The name isn't valid.
@@ -456,7 +457,7 @@ class ToolSpec:
 
     @cached_property
     def digest(self) -> str:
-        """`"sha256:..."` over all attributes of this spec, cached."""
+        """The digest of its JSON."""
         return digest_of(self.to_json())
 
     def evolve(self, **changes: Any) -> ToolSpec:
@@ -523,15 +524,13 @@ _FORMS: Final[Mapping[str, _Form]] = {
     "Grammar": (dict, with_name("grammar", lambda members: Grammar(**members))),
     "Concurrency": (dict, with_name("concurrency", lambda members: Concurrency(**members))),
 }
-_FACTS: Final[dict[str, tuple[str, _Form]]] = {
+_FACTS: Final[dict[str, tuple[str, _Form]]] = {  # the attributes by their keys in JSON, each with its form
     json_name(JsonRecord, each.evolve(name=each.alias)): (
         each.alias or "",
         _FORMS.get(f"{each.type}".removesuffix(" | None"), _FORMS["str"]),
     )
     for each in attrs.fields(ToolSpec)
 }
-"""The attributes of a spec by their keys in JSON, each with its form."""
-
 _FACTS["examples"] = ("examples", (list, tuple_of("examples", dict)))
 
 _ALWAYS: Final = ("name", "description", "kind", "input_schema")

@@ -32,6 +32,7 @@ from pegboard.typing import JsonSchema
 Input = TypeVar("Input")
 Output = TypeVar("Output")
 
+# Options that may be methods that take the input; and their result for arguments that can't be structured
 _ON_INPUT: Final[Mapping[str, Callable[[StructureError], Any]]] = {
     "preview": lambda _error: None,
     "check": lambda error: (problem(error.path, error.reason),),
@@ -40,8 +41,6 @@ _ON_INPUT: Final[Mapping[str, Callable[[StructureError], Any]]] = {
     "destructive": lambda _error: True,
     "concurrency": lambda _error: "exclusive",
 }
-"""Options that may be methods that take the input; and their result for arguments that can't be structured."""
-
 _NONE: Final = type(None)
 _NEAR: Final = 0.85  # of 1; a misspelt option is at least as near: `read_onyl`, `readonly`, `preveiw`
 
