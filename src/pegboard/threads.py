@@ -297,10 +297,7 @@ class LoopThreads(Renewed):
     def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine in another loop, in a copy of the current context, and blocks until its end.
 
-        Raises:
-            concurrent.futures.CancelledError: The loops were closed meanwhile.
-            RuntimeError: The system can't start a thread.
-            BaseException: The coroutine's exception.
+        Raises as it does, and `concurrent.futures.CancelledError` if the loops were closed meanwhile.
         """
         own, future = running_loop(), None
         try:
@@ -404,10 +401,7 @@ class OwnThread(Renewed):
     async def run_for(self, owner: str, work: Callable[[], Any], not_begun: Callable[[], None] | None = None) -> Any:
         """As `WorkerPool.run_for`; `owner` is only for errors.
 
-        Raises:
-            ToolError: A job of this thread waits for this call, which would have to wait for that.
-            RuntimeError: The system can't start a thread.
-            BaseException: The exception of the work.
+        Raises a `ToolError`, too, if a job of this thread waits for this call, which would have to wait for that.
         """
         if any(jobs is self._jobs and not job.done() for jobs, job in _outer.get()):
             text = f"{owner} was not run: it would wait for its caller, as both run in the thread of {self.name}."

@@ -15,25 +15,11 @@ from pegboard.json import encodable_text
 from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, json_key, read_by, read_record, tagged
 from pegboard.typing import JsonMapping, JsonObject, frozen
 
-ErrorKind: TypeAlias = Literal[  # why a call failed
-    "unknown_tool",
-    "not_offered",
-    "invalid_arguments",
-    "denied",
-    "rejected",
-    "confirmation_required",
-    "tool_failure",
-    "timeout",
-    "aborted",
-    "skipped",
-    "crashed",
-    "invalid_output",
-    "not_executed",
-    "cut_off",
-    "limit",
-    "callback_failure",
-    "unknown_outcome",
-]
+_Unoffered: TypeAlias = Literal["unknown_tool", "not_offered", "invalid_arguments"]
+_Refused: TypeAlias = Literal["denied", "rejected", "confirmation_required", "limit", "callback_failure"]
+_NotRun: TypeAlias = Literal["skipped", "not_executed", "cut_off"]
+_Failed: TypeAlias = Literal["tool_failure", "timeout", "aborted", "crashed", "invalid_output", "unknown_outcome"]
+ErrorKind: TypeAlias = Literal[_Unoffered, _Refused, _NotRun, _Failed]  # why a call failed
 
 
 def _text_or_none(name: str) -> Callable[[str | None], str | None]:
