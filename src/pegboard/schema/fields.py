@@ -232,8 +232,6 @@ def _unqualified(hint: Any) -> tuple[Any, bool | None]:
 def _check_constructor(cls: Any, fields: Sequence[ClassField]) -> None:
     parameters = inspect.signature(cls).parameters
     names = [each.key for each in fields]
-    if list(parameters) == names:
-        return
     starred = {each.name for each in parameters.values() if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL)}
     needed = {each.name for each in parameters.values() if each.default is each.empty} - starred
     if not set(names) <= parameters.keys() - starred or not needed <= set(names):
