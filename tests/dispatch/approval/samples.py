@@ -47,7 +47,9 @@ def a_pending(name="delete", arguments=None, *, tool=None, approved=False, earli
 
 def resumed(pending, answer, grants=None):
     """The approval and the confirmation of a pending call."""
-    return ResumedCall(pending, answer).authorize(grants or MemoryGrants(), ReadonlyContext(session="s"), None)
+    return ResumedCall(pending, answer).authorize(
+        grants or MemoryGrants(), ReadonlyContext(session="s"), None, lambda value: value
+    )
 
 
 def shared_by_calls(approver=None, *, seconds=60.0, grants=None, approvals=None, rules=(), **changes):

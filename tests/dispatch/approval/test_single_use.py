@@ -106,7 +106,7 @@ class Host(RuleBasedStateMachine):
                 if isinstance(resumed.answer, Once):
                     self.allowed.add((call.id, call.arguments["path"]))
                 with contextlib.suppress(CallError):
-                    approval, _ = resumed.authorize(self.grants, context, self.tool)
+                    approval, _ = resumed.authorize(self.grants, context, self.tool, lambda value: value)
                     state = self.a_call(call.arguments["path"])
                     state.replace(call.call)
                     asking_of(state, approval=approval)

@@ -396,11 +396,7 @@ class ResumedCall:
         return isinstance(self.answer, Reject) and self.pending.subject != "question"
 
     def authorize(
-        self,
-        grants: Grants,
-        context: ReadonlyContext,
-        tool: Tool | None,
-        wait_for: Callable[[Any], Any] = lambda value: value,
+        self, grants: Grants, context: ReadonlyContext, tool: Tool | None, wait_for: Callable[[Any], Any]
     ) -> tuple[Approval | None, Confirmation | None]:
         """Records the answer as used and returns what lets the call run. Off the event loop: it may write a file.
 

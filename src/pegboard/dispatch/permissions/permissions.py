@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -57,8 +57,13 @@ class ToolPolicy:
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules that apply to the tool, in order."""
-        offered = (each for rule in self.permissions.rules.rules for each in _as_offered(rule, self.tool.own_names))
+        """The rules that apply to the tool, in order; one that denies or asks, also under the names of a `Reshape`."""
+        own_names, offered = self.tool.own_names, list[Rule]()
+        for rule in self.permissions.rules.rules:
+            shown = [] if rule.allows else [name for name, own in own_names.items() if own == rule.field != name]
+            if not shown or rule.field in own_names:
+                offered.append(rule)
+            offered += (attrs.evolve(rule, field=name) for name in shown)
         return tuple(filter(self.is_ruled_by, offered))
 
     @cached_property
@@ -116,12 +121,6 @@ class ToolPolicy:
             return False
         kind = rule.kind or declared.get(rule.field, "text")
         return kind != "text" or rule.field not in self.tool.spec.input_schema.get("properties", {})
-
-    @property
-    def permission(self) -> str:
-        """The permission that a person is asked for: the tool's own, or its name, which grants nothing more."""
-        own = self.tool.spec.permission
-        return own if own is not None and self.trusted and is_name(own) else self.tool.spec.name
 
     @property
     def reads_only(self) -> bool:
@@ -335,15 +334,17 @@ class ToolPolicy:
         self, evaluation: Evaluation, arguments: JsonMapping, context: ReadonlyContext, grants: Sequence[Rule]
     ) -> dict[str, Any]:
         """What a person is asked about a call, as attributes of an `ApprovalRequest`."""
-        parts = [part for _, part in evaluation.declared if not part.inside]
+        own, parts = self.tool.spec.permission, [part for _, part in evaluation.declared if not part.inside]
+        if own is None or not (self.trusted and is_name(own)):
+            own = self.tool.spec.name  # which grants nothing more
         wider = tuple(dict.fromkeys(part.wider for part in parts if part.wider is not None))
         if evaluation.declared is WHOLE_CALL:
             wider = ("*",)
-        allowed = (*grants, *(Rule(self.permission, each, "allow") for each in wider))
+        allowed = (*grants, *(Rule(own, each, "allow") for each in wider))
         if wider and self.decide(arguments, context, allowed).action != "allow":
             wider = ()
         return {
-            "permission": self.permission,
+            "permission": own,
             "patterns": tuple(dict.fromkeys(part.shown or "*" for part in parts)) or ("*",),
             "always": () if evaluation.exact is None else (evaluation.exact,),
             "wider": wider,
@@ -464,14 +465,6 @@ def may_take(spec: ToolSpec, name: str) -> bool:
     schema = spec.input_schema
     closed = schema.get("additionalProperties") is False and not schema.get("patternProperties")
     return name in schema.get("properties", {}) or not closed or name in spec.permission_arguments
-
-
-def _as_offered(rule: Rule, own_names: Mapping[str, str]) -> Iterator[Rule]:
-    """The rule; a deny or ask rule about an argument's own name is translated to the name that the model sees."""
-    names = [] if rule.allows else [name for name, own in own_names.items() if own == rule.field != name]
-    if not names or rule.field in own_names:
-        yield rule
-    yield from (attrs.evolve(rule, field=name) for name in names)
 
 
 def _answer(function: Callable[..., Any], arguments: JsonMapping, context: ReadonlyContext) -> bool | None:

@@ -328,7 +328,7 @@ _EMBEDDING: Final = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", ":
 _ISATAP: Final = (0xFDFFFFFF, 0x5EFE)
 """Mask and value of the third 32 bits of such an address, which are 0000:5efe or 0200:5efe."""
 
-_NETWORK: Final = re.compile(r"[0-9.]+/[0-9]{1,2}|\[?[0-9a-f:.]*:[0-9a-f:.]*\]?/[0-9]{1,3}", re.IGNORECASE)
+_NETWORK: Final = re.compile(r"(?i)[0-9.]+/[0-9]{1,2}|\[?[0-9a-f:.]*:[0-9a-f:.]*\]?/[0-9]{1,3}")  # or a path of a host
 _IPV6: Final = re.compile(r"(?=.*:.*:)[0-9a-f:.]+")
 """An IPv6 address or a pattern of some: a name with a port has one colon only."""
 
@@ -349,14 +349,6 @@ def _host_pattern(pattern: str) -> Wildcard:
         with suppress(UnreadableError):
             labels[place] = label if label.isascii() else _ascii_name(label)
     return wildcard(".".join(labels))
-
-
-def _network(pattern: str) -> IPv4Network | IPv6Network | None:
-    """A network, such as `10.0.0.0/8` or `2001:db8::/32`; `None` if it isn't one."""
-    with suppress(ValueError):
-        if _NETWORK.fullmatch(pattern):
-            return ip_network(pattern.replace("[", "").replace("]", ""), strict=False)
-    return None
 
 
 def url_problem(rule: Rule) -> str | None:
@@ -531,8 +523,10 @@ def url_pattern(pattern: str) -> UrlPattern:
     if not mark:
         scheme, rest = "", pattern.strip().removeprefix("//")
     kind = wildcard(scheme.lower()) if scheme else None
-    if network := _network(rest):
-        return UrlPattern(kind, wildcard("*"), network, None, None)
+    if _NETWORK.fullmatch(rest):
+        with suppress(ValueError):
+            network = ip_network(rest.replace("[", "").replace("]", ""), strict=False)
+            return UrlPattern(kind, wildcard("*"), network, None, None)
     start, slash, path = rest.partition("/")
     user, at, start = start.rpartition("@")
     bare = _IPV6.fullmatch(start.replace("*", "0").replace("?", "0").lower())

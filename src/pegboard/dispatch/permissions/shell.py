@@ -146,7 +146,8 @@ class _Reader:
 
     def read(self, closing: str) -> int:
         """Reads up to `closing` or the end, and returns the position after it; a `)` may also end a case's pattern."""
-        self.deepen()
+        self.level += 1
+        refuse_if(self.level > MOST_LEVELS, "too deep")
         self.flush()
         self.take(_BLANK)
         while self.place < len(self.text) and not (closing and self.at(closing) and not self.cases):
@@ -290,10 +291,6 @@ class _Reader:
         """Whether this text is next."""
         return self.text.startswith(text, self.place)
 
-    def deepen(self) -> None:
-        self.level += 1
-        refuse_if(self.level > MOST_LEVELS, "too deep")
-
     def word(self) -> tuple[str, bool]:
         """Reads the word that starts here, without quotes, with holes; empty if there is none.
 
@@ -344,9 +341,6 @@ class _Reader:
         refuse_if(not escaped.isprintable() and escaped != "\n", "an escaped character that can't be seen")
         return "" if escaped == "\n" else escaped
 
-    def single(self) -> str:
-        return self.must(_SINGLE, "a quote isn't closed")[1]
-
     def read_quotes(self, end: str = '"') -> str:
         """Reads a double-quoted text; or, with `""`, a whole here-document."""
         run, parts = (_IN_QUOTES if end else _IN_DOCUMENT), list[str]()
@@ -394,7 +388,8 @@ class _Reader:
     def _read_braces(self, *, quoted: bool) -> str:
         """Reads `${NAME...}`: the rest after the name may hold substitutions, and shells disagree about its quotes."""
         self.must(_BRACED, "a substitution of a new kind")
-        self.deepen()
+        self.level += 1
+        refuse_if(self.level > MOST_LEVELS, "too deep")
         self.line.obstacle = "the line has a substitution in braces"
         while not self.at("}"):
             refuse_if(self.place == len(self.text) or self.at("'") or (quoted and self.at('"')), "quotes in braces")
@@ -410,7 +405,7 @@ class _Reader:
 
 _SPECIAL: Final[dict[str, Callable[[_Reader], str]]] = {
     "\\": _Reader.escape,
-    "'": _Reader.single,
+    "'": lambda reader: reader.must(_SINGLE, "a quote isn't closed")[1],
     '"': _Reader.read_quotes,
     "$": _Reader.dollar,
     "`": _Reader.backticks,
