@@ -30,7 +30,7 @@ from pegboard.json import MAX_VALUES, plain_copy, strict_json
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.schema.converter import Allowed, read_by, read_record, read_table
 from pegboard.tools.handler import LazyHandler
-from pegboard.tools.spec import DEFAULT_POLICY, Origin, Policy, ToolSpec
+from pegboard.tools.spec import Origin, Policy, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.toolset import call_foreign
 from pegboard.typing import JsonObject, frozen
@@ -87,7 +87,7 @@ class RequestFacts:
     instructions: _Instructions | None = None  # for the model
     may_read_only: bool = False  # whether some calls of it are read-only, by their arguments
     prepares: bool = False  # whether it prepares the arguments of its calls
-    policy: Policy = DEFAULT_POLICY  # where its calls run, and within which limits
+    policy: Policy = Policy()  # where its calls run, and within which limits
 
     @classmethod
     def of(cls, tool: Tool) -> RequestFacts:

@@ -12,17 +12,7 @@ import attrs
 from attrs import field
 
 from pegboard.errors import instance_of, tuple_of
-from pegboard.json import (
-    MAX_DEPTH,
-    MAX_VALUES,
-    is_array,
-    is_object,
-    json_problems,
-    plain_copy,
-    problem,
-    strict_json,
-    unicode_text,
-)
+from pegboard.json import MAX_DEPTH, MAX_VALUES, is_object, json_problems, plain_copy, problem, strict_json
 from pegboard.schema.converter import ALWAYS, JsonRecord, json_key, read_record
 from pegboard.tools.content import ErrorKind, ToolResult, encodable_text
 from pegboard.typing import JsonObject, define, frozen
@@ -107,7 +97,7 @@ class ToolCall(JsonRecord):
         if isinstance(given, str):
             given = given.encode(errors="backslashreplace")
         arguments = dict(given) if isinstance(given, Mapping) else given.decode(errors="backslashreplace")
-        return {"id": unicode_text(self.id), **super().to_json(), "arguments": arguments}
+        return {"id": encodable_text(self.id), **super().to_json(), "arguments": arguments}
 
 
 _INVALID: Final = "INVALID_JSON"  # the key of arguments that weren't a JSON object
@@ -378,10 +368,9 @@ class State(MutableMapping[str, Any]):
 def _copy(value: Any) -> Any:
     if is_object(value):
         return {key: _copy(item) for key, item in value.items()}
-    if is_array(value):
-        return [_copy(item) for item in value]
-    if isinstance(value, tuple):
-        return tuple(_copy(item) for item in cast("tuple[Any, ...]", value))
+    if isinstance(value, list | tuple):
+        items = [_copy(item) for item in cast("list[Any]", value)]
+        return items if isinstance(value, list) else tuple(items)
     return set(cast("set[Any]", value)) if isinstance(value, set) else value
 
 

@@ -47,7 +47,7 @@ Previewer: TypeAlias = Callable[..., "Preview | str | None"]  # of the arguments
 Confirmer: TypeAlias = Callable[..., bool]  # likewise
 Sharer: TypeAlias = Callable[[Mapping[str, Any]], "Concurrency | Literal['shared', 'exclusive']"]
 WorkDir: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], "str | None"]
-PermissionValues: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], Mapping[str, Any]]  # strings or lists
+RuleValues: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], Mapping[str, Any]]  # strings or lists
 Preparer: TypeAlias = Callable[[JsonObject], Mapping[str, Any]]  # of a copy of the arguments as the model sent them
 Checker: TypeAlias = Callable[[Mapping[str, Any]], "Iterable[str] | None"]  # `"path: reason"` for each problem
 ErrorWriter: TypeAlias = Callable[[Sequence[str]], str]  # of such problems; the text for the model
@@ -79,14 +79,6 @@ class Handler:
     injects: tuple[Parameter, ...] = ()
     takes_context: bool = True
     thread: OwnThread | None = None
-
-
-def takes_context(function: Callable[..., Any]) -> bool:
-    """Whether it has a parameter called `context`."""
-    try:
-        return "context" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some builtins have no signature
-        return False
 
 
 def own_problems(check: Checker, arguments: Mapping[str, Any]) -> tuple[str, ...]:

@@ -11,29 +11,10 @@ from attrs import evolve
 
 from pegboard.callbacks import CallableKind, accept_keywords
 from pegboard.errors import DefinitionError, did_you_mean, suggest, with_name
-from pegboard.tools.handler import (
-    Checker,
-    Confirmer,
-    ErrorWriter,
-    PermissionValues,
-    Preparer,
-    Previewer,
-    Sharer,
-    WorkDir,
-    takes_context,
-)
+from pegboard.tools.handler import Checker, Confirmer, ErrorWriter, Preparer, Previewer, RuleValues, Sharer, WorkDir
 from pegboard.tools.limits import ResultLimits
-from pegboard.tools.signature import inspect_signature, is_method
-from pegboard.tools.spec import (
-    EXCLUSIVE,
-    NO_HINTS,
-    ArgumentKind,
-    Concurrency,
-    Policy,
-    ToolAnnotations,
-    ToolSpec,
-    concurrency_of,
-)
+from pegboard.tools.signature import inspect_signature, is_method, takes_context
+from pegboard.tools.spec import NO_HINTS, ArgumentKind, Concurrency, Policy, ToolAnnotations, ToolSpec, concurrency_of
 from pegboard.typing import JsonSchema
 
 
@@ -109,7 +90,7 @@ class CommonOptions(TypedDict, total=False):
     concurrency: Concurrency | Literal["shared", "exclusive"] | Sharer | None
     permission: str | None
     permission_arguments: Mapping[str, ArgumentKind] | None
-    permission_values: PermissionValues | None
+    permission_values: RuleValues | None
     work_dir: WorkDir | None
     requires_confirmation: bool | Confirmer | None
     version: str | None
@@ -236,7 +217,7 @@ def spec_facts(options: Mapping[str, Any]) -> dict[str, Any]:
         hints = {f"{hint}_hint": options[hint] for hint in _HINTS if hint in options and not callable(options[hint])}
         facts["annotations"] = evolve(options.get("annotations", NO_HINTS), **hints)
     if "concurrency" in options:  # a function of the arguments is listed as the strictest
-        declared = EXCLUSIVE if callable(options["concurrency"]) else options["concurrency"]
+        declared = "exclusive" if callable(options["concurrency"]) else options["concurrency"]
         facts["concurrency"] = with_name("concurrency", concurrency_of)(declared)
     if options.get("requires_confirmation"):
         facts["requires_confirmation"] = True

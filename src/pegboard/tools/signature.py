@@ -195,6 +195,14 @@ def is_method(function: Callable[..., Any]) -> bool:
     return is_first and next(iter(inspect_signature(function).parameters.values())).annotation is EMPTY
 
 
+def takes_context(function: Callable[..., Any]) -> bool:
+    """Whether it has a parameter called `context`."""
+    try:
+        return "context" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some builtins have no signature
+        return False
+
+
 def _lacks_instance(function: Any, raw: inspect.Signature) -> bool:
     """Whether the first parameter is still the `self` or `cls` of a method in a class body."""
     first = next(iter(raw.parameters.values()), None)

@@ -168,7 +168,6 @@ _RUNS: Final = {  # key in `Policy.runs` -> attribute
     {"memory_limit": "memoryLimit"}.get(name, name): name
     for name in ("executor", "queue", "sends", "timeout", "memory_limit", "retries")
 }
-DEFAULT_POLICY: Final = Policy()
 
 
 MAX_LENGTH: Final = 64

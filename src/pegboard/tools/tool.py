@@ -22,9 +22,9 @@ from pegboard.tools.handler import (
     ErrorWriter,
     Handler,
     LazyHandler,
-    PermissionValues,
     Preparer,
     Previewer,
+    RuleValues,
     WorkDir,
     binder_of,
     binder_of_one,
@@ -47,18 +47,7 @@ from pegboard.tools.signature import (
     read_return,
     signature_of,
 )
-from pegboard.tools.spec import (
-    DEFAULT_POLICY,
-    EXCLUSIVE,
-    HOST,
-    Concurrency,
-    Grammar,
-    Origin,
-    Policy,
-    ToolSpec,
-    concurrency_of,
-    freeform_schema,
-)
+from pegboard.tools.spec import HOST, Concurrency, Grammar, Origin, Policy, ToolSpec, concurrency_of, freeform_schema
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema, frozen
 
 if TYPE_CHECKING:
@@ -95,10 +84,10 @@ class Tool:
     spec: ToolSpec
     handler: Handler | LazyHandler | None = None
     origin: Origin = HOST
-    policy: Policy = DEFAULT_POLICY
+    policy: Policy = Policy()
     preview: Previewer | None = None
     work_dir: WorkDir | None = None
-    permission_values: PermissionValues | None = None
+    permission_values: RuleValues | None = None
     confirms: Confirmer | None = None
     by_arguments: Mapping[str, Callable[[JsonMapping], Any]] = field(factory=dict[str, Any], repr=False)
     prepare_arguments: Preparer | None = None
@@ -172,7 +161,7 @@ class Tool:
         try:
             return self.spec.concurrency if function is None else concurrency_of(function(dict(arguments)))
         except (Exception, SystemExit):  # noqa: BLE001  (the tool's own function)
-            return EXCLUSIVE
+            return Concurrency("exclusive")
 
     @cached_property
     def validator(self) -> Validator:

@@ -13,12 +13,11 @@ from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.json import JsonText, StructureError, problem
 from pegboard.schema.docstrings import parse_docstring
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Binder, Handler, binder_of, input_schema_of, schema_as_text, takes_context
+from pegboard.tools.handler import Binder, Handler, binder_of, input_schema_of, schema_as_text
 from pegboard.tools.options import CommonOptions, check_options
 from pegboard.tools.signature import (
     EMPTY,
     Parameter,
-    ParameterKind,
     Signature,
     inspect_signature,
     read_default,
@@ -120,7 +119,7 @@ def _read_input(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Calla
     if read_default(takes, EMPTY, parameters[1], name)[2] is not None:
         hint = "Remove it, or give it to a field of a class."
         raise DefinitionError("its input can't have a default", tool=name, parameter=parameters[1], hint=hint)
-    kind = ParameterKind.POSITIONAL_ONLY
+    kind = inspect.Parameter.POSITIONAL_ONLY
     context, one = Parameter(parameters[0], ToolContext, EMPTY, kind), Parameter(parameters[1], takes, EMPTY, kind)
     of_fields = schema_of(takes, tool=name).get("type") == "object"
     text = input_schema_of({"input_schema": own}, [one], {}, name, of_fields=of_fields)
@@ -132,7 +131,7 @@ def _pass_input_to(
     make_binder: Callable[[], Binder], method: Callable[..., Any], otherwise: Callable[[StructureError], Any]
 ) -> Callable[..., Any]:
     """A function of the arguments that passes them to the method, structured; `otherwise` if they can't be."""
-    with_context = takes_context(method)
+    with_context = "context" in inspect_signature(method).parameters
 
     def call_method(arguments: Mapping[str, Any], context: ReadonlyContext | None = None) -> Any:
         try:

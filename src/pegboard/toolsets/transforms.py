@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 from pegboard.errors import RegistrationError, cause_of
 from pegboard.threads import run_in_thread
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.handler import takes_context
+from pegboard.tools.signature import takes_context
 from pegboard.tools.spec import Origin, ToolAnnotations
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.toolset import ToolChange, Toolset, ToolsetResult, WrapperToolset, ask_all

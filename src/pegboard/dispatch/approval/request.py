@@ -19,7 +19,8 @@ from pegboard.threads import run_in_thread
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.handler import Preview, takes_context
+from pegboard.tools.handler import Preview
+from pegboard.tools.signature import takes_context
 from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonMapping, JsonObject

@@ -29,7 +29,7 @@ from pegboard.dispatch.permissions.rule import HOLE, MODES, Folders, Mode, Part,
 from pegboard.errors import one_of
 from pegboard.json import JsonText, canonical_json
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.handler import takes_context
+from pegboard.tools.signature import takes_context
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonMapping, JsonObject
