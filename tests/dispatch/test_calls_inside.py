@@ -64,6 +64,18 @@ def test_an_exclusive_call_inside_a_shared_one_doesnt_wait_for_it(inside, calls)
     assert [result.text for result in outcome.results] == ["alone"] * calls
 
 
+@pytest.mark.parametrize("mode", ["shared", "exclusive"])
+async def test_a_call_with_the_context_of_its_caller_has_its_locks(mode):
+    registry = Counted().registry
+
+    @registry.register
+    @tool(concurrency=mode)
+    async def outer(context: ToolContext) -> str:
+        return (await registry.call("alone", {}, context)).text
+
+    assert (await registry.call("outer")).text == "alone"
+
+
 def test_a_call_inside_another_takes_no_slot_of_the_registry():
     assert Counted(max_concurrency=1).run(by_batch).results[0].text == "alone"
 

@@ -36,7 +36,7 @@ OF_STAGE = {"find": find, "before": callbacks, "on_error": callbacks, "after": c
 def names_in(function):
     """The functions that a function calls by name, in the order of its text."""
     calls = (node for node in ast.walk(ast.parse(inspect.getsource(function))) if isinstance(node, ast.Call))
-    named = sorted((each.lineno, each.func.id) for each in calls if isinstance(each.func, ast.Name))
+    named = sorted((each.lineno, getattr(each.func, "attr", getattr(each.func, "id", ""))) for each in calls)
     return list(dict.fromkeys(name for _, name in named if name in {*FIRST, *IN_ORDER, "before", "on_error", "after"}))
 
 

@@ -40,6 +40,8 @@ from pegboard.tools.tool import Tool
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
+    from pegboard.dispatch.approve import Asking
+    from pegboard.dispatch.callbacks import Ask
     from pegboard.threads import OwnThread, WorkerPool
 
 _ASYNC: Final = CallableKind.ASYNC
@@ -83,8 +85,6 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     """
     arguments: Mapping[str, Any] = state.arguments if given is None else plain(given)
     if needs_asking(state, tool):
-        from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
-
         arguments = await asking_of(state).check_answer(arguments)
     # The host allows retries and the tool declares itself idempotent, which counts for trusted origins only.
     if not (tool.policy.retries and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted):
@@ -152,10 +152,15 @@ async def attach(state: CallState, tool: Tool) -> ToolResult | None:
     return result
 
 
+def asking_of(state: CallState, demands: tuple[Ask, ...] = ()) -> Asking:
+    """What the call asks, with these demands of callbacks."""
+    from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
+
+    return asking_of(state, demands)
+
+
 async def _decide_again(state: CallState, tool: Tool) -> None:
     if needs_asking(state, tool):
-        from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
-
         await asking_of(state).decide_again()
 
 

@@ -17,7 +17,7 @@ from attrs import field
 from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, prepare, validate
 from pegboard.dispatch.results import failure_result, hold_to_limits, quick_result, shape
-from pegboard.dispatch.run import attach, run_locked, start
+from pegboard.dispatch.run import asking_of, attach, run_locked, start
 from pegboard.dispatch.running import count_nested, enclosing_lock, lock_of, lock_request_of, pause_deadlines
 from pegboard.dispatch.state import NO_ARGUMENTS, BatchPosition, CallSnapshot, CallState, Settings, needs_asking
 from pegboard.errors import CallStoppedError, ToolError, log_failure
@@ -54,11 +54,17 @@ def state_for(  # noqa: PLR0913, PLR0917  as `CallState`
         context = _complete(context, name, call_id, services=provided, host=settings.host, offered=snapshot.tools)
         context.internals.pending_actions = shared.actions
     state = CallState(name, raw, call_id, context, snapshot, settings)
-    if (around := enclosing_call.get()) is not None:
-        state.enclosing, state.depth = around, max(state.depth, around.depth + 1)
-        if state.made_context is not None:
-            state.made_context.depth = state.depth
+    if (outer := enclosing_call.get()) is not None:
+        _enclose(state, outer)
     return state
+
+
+def _enclose(state: CallState, outer: CallState) -> None:
+    """Puts a call into another one: deeper, and with its locks."""
+    state.enclosing, state.depth = outer, max(state.depth, outer.depth + 1)
+    state.position = BatchPosition(parent=enclosing_lock(state))
+    if state.made_context is not None:
+        state.made_context.depth = state.depth
 
 
 def state_of(
@@ -71,9 +77,7 @@ def state_of(
     """The state of a call at this position of a batch."""
     state = state_for(call.name, call.arguments, call.id, context, snapshot, settings)
     state.replace(call)
-    if state.enclosing is not None and (parent := enclosing_lock(state)) is not None:
-        position = attrs.evolve(position, parent=parent)
-    state.position = position
+    state.position = position if state.enclosing is None else attrs.evolve(position, parent=state.position.parent)
     return state
 
 
@@ -119,8 +123,7 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
     if is_alone:
         outer = enclosing_call.get()
         if outer is not None and state.enclosing is None:
-            state.enclosing, state.depth = outer, max(state.depth, outer.depth + 1)
-            state.position = BatchPosition(parent=enclosing_lock(state))
+            _enclose(state, outer)
         enclosing_call.set(state)
         emit = settings.emit
         if emit is not None:
@@ -148,8 +151,6 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
                 else:
                     asks = tool.may_ask if permissions is None else needs_asking(state, tool)
                 if asks or state.asking is not None:
-                    from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
-
                     asking = asking_of(state)
                     await asking.decide()
                     if (attached := await attach(state, tool)) is None:
@@ -232,14 +233,10 @@ async def _prepare_call(state: CallState) -> Tool:
 
 async def _call_before(state: CallState, tool: Tool) -> ToolResult | None:
     """The result of a `before_tool` callback, if one gives it; validates the arguments that they have changed."""
-    from pegboard.dispatch.callbacks import before  # loaded with the first callback
-
     given = state.arguments
-    result, demands = await before(state)
+    result, demands = await _callbacks().before(state)
     if demands:
-        from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
-
-        asking_of(state, demands=demands)
+        asking_of(state, demands)
     if result is None and state.arguments is not given:
         state.arguments = await validate(state, tool, state.arguments, parsed=False)
     return result
@@ -365,19 +362,14 @@ async def _end(state: CallState) -> None:
     gave_error = state.started_at is not None and state.result is not None and state.result.is_error
     has_failed = (failure is not None or gave_error) and not state.call.provider_executed
     try:
-        if has_failed and "on_tool_error" in callbacks:
-            from pegboard.dispatch.callbacks import on_error
-
-            if (result := await on_error(state)) is not None:
-                state.result, state.error = result, None
+        if has_failed and "on_tool_error" in callbacks and (result := await _callbacks().on_error(state)) is not None:
+            state.result, state.error = result, None
     except BaseException as error:  # noqa: BLE001  of a callback, as above
         _fail(state, error)
     try:
         if "after_tool" in callbacks:
-            from pegboard.dispatch.callbacks import after
-
             _settle_error(state)
-            state.result = await after(state)
+            state.result = await _callbacks().after(state)
     except BaseException as error:  # noqa: BLE001  likewise
         _fail(state, error)
     _settle_error(state)
@@ -424,12 +416,11 @@ async def decide(state: CallState, unmarked: Sequence[Callback]) -> Decision:
         state: A call of its own, with those callbacks only that are marked as `read_only`.
         unmarked: The other `before_tool` callbacks, which may decide otherwise.
     """
-    from pegboard.dispatch.callbacks import applies
     from pegboard.dispatch.permissions.evaluation import Decision
 
     try:
         decision = await _judge(state)
-        link = next((link for link in unmarked if applies(state, link)), None)
+        link = next((link for link in unmarked if _callbacks().applies(state, link)), None)
     except (CallError, ToolError) as error:
         return Decision("deny", reason=error.text)
     except BaseException as error:  # noqa: BLE001  as in `run_call`
@@ -448,8 +439,6 @@ async def decide(state: CallState, unmarked: Sequence[Callback]) -> Decision:
 async def _judge(state: CallState) -> Decision:
     """`decide` by the marked callbacks and the rules; raises the call's error."""
     from pegboard.dispatch.approval.request import Always, Later, Once, Reject
-    from pegboard.dispatch.approve import asking_of
-    from pegboard.dispatch.callbacks import chain_of
     from pegboard.dispatch.permissions.evaluation import Decision
 
     tool = await _prepare_call(state)
@@ -460,7 +449,8 @@ async def _judge(state: CallState) -> Decision:
     await asking.decide()
     if (request := asking.request) is None:
         return Decision("allow", reason="nothing asks")
-    answer = await chain_of(state, "approve_call", Once, Always, Reject, Later).first_answer(request, state.context)
+    chain = _callbacks().chain_of(state, "approve_call", Once, Always, Reject, Later)
+    answer = await chain.first_answer(request, state.context)
     if isinstance(answer, Reject):
         return Decision("deny", reason=answer.feedback or "a callback rejects it")
     if isinstance(answer, Once | Always):
@@ -473,13 +463,6 @@ def _state_of(context: ToolContext) -> CallState:
     if not isinstance(context.internals.frame, CallState):
         raise CallStoppedError("the call has ended; its context can't be used any more")
     return context.internals.frame
-
-
-def _asking_of(context: ToolContext) -> Asking:
-    """What the call of this context asks."""
-    from pegboard.dispatch.approve import asking_of  # loaded when a call isn't simply allowed
-
-    return asking_of(_state_of(context))
 
 
 @define(eq=False)
@@ -497,25 +480,25 @@ class DispatchHost:
         """Returns if the rules or the user allow it."""
         from pegboard.dispatch.callbacks import Ask
 
-        await _asking_of(context).ask("permission", Ask(permission, patterns, always, metadata))
+        await asking_of(_state_of(context)).ask("permission", Ask(permission, patterns, always, metadata))
 
     def allows(self, context: ToolContext, permission: str, subject: str | None) -> bool:
         """Whether the rules let the call access this."""
-        return _asking_of(context).access.allows(permission, subject)
+        return asking_of(_state_of(context)).access.allows(permission, subject)
 
     def allowed_names(
         self, context: ToolContext, permission: str, folder: str, names: Sequence[str]
     ) -> tuple[str, ...]:
         """The names in a folder that the rules let the call access."""
-        return _asking_of(context).access.allowed_names(permission, folder, names)
+        return asking_of(_state_of(context)).access.allowed_names(permission, folder, names)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """The user's answer to a question of the tool."""
-        return await _asking_of(context).confirm(hint, payload)
+        return await asking_of(_state_of(context)).confirm(hint, payload)
 
     def suspend(self, context: ToolContext, hint: str, payload: Any, stored: Any, request: str | None) -> NoReturn:
         """Suspends the call until a question is answered."""
-        _asking_of(context).suspend(hint, payload, stored, request)
+        asking_of(_state_of(context)).suspend(hint, payload, stored, request)
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:
         """The batch options that apply the call's own restrictions to calls that its tool makes."""
