@@ -92,23 +92,29 @@ class ClassField:
     validator: Any = None
 
 
-def fields_of(cls: Any) -> list[ClassField] | None:
-    """The fields that the constructor of `cls` takes, or `None` for a class that isn't made of fields.
+def fields_of(annotation: Any) -> list[ClassField] | None:
+    """The fields that the constructor of a class takes, perhaps with arguments; `None` if it isn't made of fields.
 
     Raises what resolving its annotations does, and `ValueError` if a handwritten constructor takes other parameters.
     """
+    cls: Any = typing.get_origin(annotation) or annotation
     if attrs.has(cls):
         read = _of_attrs
     elif is_dataclass(cls):
         read = _of_dataclass
     elif is_typed_dict(cls):
-        return list(_of_typed_dict(cls, resolved_hints(cls)))
+        read = _of_typed_dict
     elif tuple in cls.__mro__ and hasattr(cls, "_fields"):
         read = _of_named_tuple
     else:
         return None
-    fields = list(read(cls, resolved_hints(cls)))
-    _check_constructor(cls, fields)
+    fields, bindings = list(read(cls, resolved_hints(cls))), _bindings_of(annotation)
+    if read is not _of_typed_dict:
+        _check_constructor(cls, fields)
+    for place, each in enumerate(fields):
+        bound = substituted(each.annotation, _binding_for(bindings, each.name))
+        if bound is not each.annotation:
+            fields[place] = attrs.evolve(each, annotation=bound)
     return fields
 
 
@@ -240,16 +246,15 @@ def _check_constructor(cls: Any, fields: Sequence[ClassField]) -> None:
 
 # Generic classes -----------------------------------------------------------------------------------------------------
 
-Binding: TypeAlias = Mapping[Any, Any]
-"""Type variable -> annotation."""
+_Binding: TypeAlias = Mapping[Any, Any]  # type variable -> annotation
 
 
-def bindings_of(annotation: Any) -> Mapping[Any, Binding]:
+def _bindings_of(annotation: Any) -> Mapping[Any, _Binding]:
     """The bindings of the type variables of a class, perhaps with arguments, and then of each of its bases.
 
     The same variable may be bound differently in different bases.
     """
-    found: dict[Any, Binding] = {}
+    found: dict[Any, _Binding] = {}
     waiting: list[tuple[Any, Sequence[Any]]] = [
         (typing.get_origin(annotation) or annotation, typing.get_args(annotation))
     ]
@@ -264,9 +269,9 @@ def bindings_of(annotation: Any) -> Mapping[Any, Binding]:
     return found
 
 
-def binding_for(bindings: Mapping[Any, Binding], name: str) -> Binding:
+def _binding_for(bindings: Mapping[Any, _Binding], name: str) -> _Binding:
     """The binding of the class that declares the attribute `name`."""
-    binding: Binding = {}
+    binding: _Binding = {}
     for cls, each in bindings.items():
         if name in getattr(cls, "__annotations__", ()):
             binding = each
@@ -275,7 +280,7 @@ def binding_for(bindings: Mapping[Any, Binding], name: str) -> Binding:
     return binding
 
 
-def substituted(annotation: Any, binding: Binding) -> Any:
+def substituted(annotation: Any, binding: _Binding) -> Any:
     """`annotation` with its type variables replaced by their bindings."""
     if isinstance(annotation, typing.TypeVar):
         return binding.get(annotation, annotation)

@@ -64,10 +64,7 @@ from pegboard.schema.docstrings import attribute_docs, parse_docstring
 from pegboard.schema.fields import (
     ANNOTATED,
     MISSING,
-    Binding,
     ClassField,
-    binding_for,
-    bindings_of,
     declaration_of,
     fields_of,
     fills_or_names,
@@ -481,7 +478,7 @@ class _Reader:
         if known is not None:
             return known[1]
         try:
-            fields = fields_of(cls)
+            fields = fields_of(annotation)
         except Exception as error:  # noqa: BLE001  (resolving annotations may raise anything)
             self.refuse(annotation, path, f"the fields of {cls.__qualname__} can't be read: {error}", _FIELDS_HINT)
         if fields is None:
@@ -493,18 +490,14 @@ class _Reader:
         adapter = RecordAdapter(_annotation_name(annotation), made, _class_notes(cls))
         self.records[key] = (annotation, adapter)
         outer, self._owner = self._owner, annotation
-        bindings, docs = bindings_of(annotation), attribute_docs(cls)
-        adapter.members = tuple(
-            self._member(each, binding_for(bindings, each.name), docs, f"{path}.{each.key}" if path else each.key)
-            for each in fields
-        )
+        docs = attribute_docs(cls)
+        adapter.members = tuple(self._member(each, docs, f"{path}.{each.key}" if path else each.key) for each in fields)
         self._owner = outer
         return adapter
 
-    def _member(self, given: ClassField, binding: Binding, docs: Mapping[str, str], path: str) -> Member:
+    def _member(self, given: ClassField, docs: Mapping[str, str], path: str) -> Member:
         """One field. Its own description takes precedence over its type's, and that over the class's docstring."""
-        adapter = self.read(substituted(given.annotation, binding), path)
-        adapter = narrowed(adapter, validator_constraints(given.validator))
+        adapter = narrowed(self.read(given.annotation, path), validator_constraints(given.validator))
         described = isinstance(adapter, NotedAdapter) and "description" in adapter.notes
         documented = None if described else docs.get(given.name) or docs.get(given.key)
         notes = _notes(given.description or documented, given.default, adapter)
