@@ -78,9 +78,8 @@ def plugin_registry(
     subjects = [*map(subject_of, plugins), *(evolve(subject_of(each), name=name) for name, each in named.items())]
     for subject in subjects:
         if subject.name in registry.contributions.catalogue.plugins:
-            raise RegistrationError(
-                f"two plugins are called {subject.name!r}: name one, plugin_registry(..., other=...)"
-            )
+            advice = "name one, plugin_registry(..., other=...)"
+            raise RegistrationError(f"two plugins are called {subject.name!r}: {advice}")
         manager.register(subject.thing, subject.origin)
     for problem in registry.problems():
         raise PluginError(problem.plugin or "?", problem.cause, distribution=problem.distribution)

@@ -196,15 +196,11 @@ class PluginCheck:
         loaded = done.stdout.rpartition("\n")[2].split()
         for package in heavy:
             if package in loaded:
-                self.error(
-                    f"importing {module} loads {package!r}, which is heavy and delays all other tools: "
-                    f"import it inside the function that needs it, or pass heavy=... without it"
-                )
+                advice = "import it inside the function that needs it, or pass heavy=... without it"
+                self.error(f"importing {module} loads {package!r}, which is heavy and delays all other tools: {advice}")
         if most_modules is not None and len(loaded) > most_modules:
-            self.error(
-                f"importing {module} loads {len(loaded)} modules, more than {most_modules}: "
-                "import what only calls need inside the functions that need it"
-            )
+            advice = "import what only calls need inside the functions that need it"
+            self.error(f"importing {module} loads {len(loaded)} modules, more than {most_modules}: {advice}")
 
     def check_spec(self, spec: ToolSpec) -> None:
         """Checks a tool's description, annotations, schemas and the descriptions of its parameters."""
@@ -262,10 +258,9 @@ class PluginCheck:
             self.error(f"{called}: it ends the turn: {error}")
             return
         for seconds, place in blocked[:1]:
-            self.error(
-                f"{called}: it blocks the event loop and all other calls, for {seconds:.1f} s or more{place}; "
-                "await what it waits for, or make it a plain function, which runs in a thread"
-            )
+            blocks = f"it blocks the event loop and all other calls, for {seconds:.1f} s or more{place}"
+            advice = "await what it waits for, or make it a plain function, which runs in a thread"
+            self.error(f"{called}: {blocks}; {advice}")
         if (cause := contract_violation(result)) is not None:
             advice = "raise ToolError for errors that the model should read, and fix the others"
             self.error(f"{called}: {cause}; {advice}")
@@ -287,21 +282,16 @@ class PluginCheck:
         refused = [f"{short_text(sample)}: {_join(problems)}" for sample, problems in tried if problems]
         accepted = not all(examples) or any(problems == () for _, problems in tried)
         if not samples:
-            self.notes.append(
-                f"{called}: no arguments were found that fit its input schema, so only its examples were tried; "
-                "declare some (examples=[...])"
-            )
+            none = "no arguments were found that fit its input schema, so only its examples were tried"
+            self.notes.append(f"{called}: {none}; declare some (examples=[...])")
         elif refused and not accepted:
-            self.error(
-                f"{called}: it refuses all arguments that were tried, though they fit its input schema, such as "
-                f"{refused[0]}; put its rules into the schema (Annotated[...], an enum, a pattern), "
-                "or declare an example (examples=[...])"
-            )
+            refuses = "it refuses all arguments that were tried, though they fit its input schema, such as"
+            advice = "put its rules into the schema (Annotated[...], an enum, a pattern), or declare an example"
+            self.error(f"{called}: {refuses} {refused[0]}; {advice} (examples=[...])")
         elif refused and spec.grammar is None:  # a grammar expresses what the schema can't
-            self.warnings.append(
-                f"{called}: it refuses {len(refused)} of {len(samples)} arguments that fit its input schema, which no "
-                f"model can know, such as {refused[0]}; put the rule into the schema, if that can express it"
-            )
+            refuses = f"it refuses {len(refused)} of {len(samples)} arguments that fit its input schema"
+            advice = "put the rule into the schema, if that can express it"
+            self.warnings.append(f"{called}: {refuses}, which no model can know, such as {refused[0]}; {advice}")
         for known in islice((*samples, *spec.examples), 1):
             for text in islice(self._wrongly_accepted(known, tool), _MOST_LISTED):
                 self.error(f"{called} accepts what its input schema forbids: {text}")
@@ -312,10 +302,9 @@ class PluginCheck:
         try:
             return tool.check(arguments)
         except Exception as error:  # noqa: BLE001  a tool's own code may raise anything
-            self.error(
-                f"tool {tool.name!r}: validating {short_text(dict(arguments))} raised {cause_of(error)}; its check "
-                "(and the types of its arguments) must return problems or raise ValueError, never crash"
-            )
+            failed = f"validating {short_text(dict(arguments))} raised {cause_of(error)}"
+            advice = "its check (and the types of its arguments) must return problems or raise ValueError, never crash"
+            self.error(f"tool {tool.name!r}: {failed}; {advice}")
             return None
 
     def _wrongly_accepted(self, known: Mapping[str, Any], tool: Tool) -> Iterator[str]:
