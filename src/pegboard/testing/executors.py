@@ -418,15 +418,3 @@ async def until(condition: Callable[[], bool]) -> None:
     """Waits until another process has fulfilled a condition."""
     while not condition():  # noqa: ASYNC110  another process fulfils it
         await asyncio.sleep(0.01)
-
-
-def answering(asked: list[str], *answers: Any, seconds: float = 0.0) -> Any:
-    """An approver that gives these answers, of which the last repeats, and records what it was asked."""
-    left = list(answers)
-
-    async def approver(request: Any, _context: ToolContext) -> Any:
-        asked.append(request.permission)
-        await asyncio.sleep(seconds)
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    return approver

@@ -24,7 +24,6 @@ from pegboard.testing.executors import (
     ANN,
     EXECUTOR_TOOLS,
     Bench,
-    answering,
     check,
     effects_in,
     expect,
@@ -32,6 +31,7 @@ from pegboard.testing.executors import (
     expect_true,
     until,
 )
+from pegboard.testing.scripted import ScriptedApprover
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
@@ -69,13 +69,13 @@ class DurableChecks(Bench, scope="durable"):
         expect(len(self.effects), 2, "runs")
 
     async def an_approved_call_survives_its_caller(self) -> None:
-        asked = list[str]()
+        approver = ScriptedApprover(lambda _: Once())
         call = ToolCall("check_delete", {"file": self.file}, "toolu_approved")
         async with self.start() as other:
             for executor in (self.executor, other):
-                outcome = await self.registry(answering(asked, Once()), executor).dispatch([call], context=ANN)
+                outcome = await self.registry(approver, executor).dispatch([call], context=ANN)
                 expect((outcome.results[0].text, self.effects), ("deleted", ["deleted"]), "result and runs")
-        expect(len(asked), 1, "how often it was approved")
+        expect(len(approver.requests), 1, "how often it was approved")
 
     async def the_id_of_another_call_is_refused(self) -> None:
         kinds = [(await self.add(self.file, a=number, call_id="toolu_again")).kind for number in (1, 2)]

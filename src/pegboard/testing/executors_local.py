@@ -16,7 +16,6 @@ from pegboard.testing.executors import (
     ADDED,
     ANN,
     Bench,
-    answering,
     check_parts,
     expect,
     expect_one_of,
@@ -24,6 +23,7 @@ from pegboard.testing.executors import (
     note,
     until,
 )
+from pegboard.testing.scripted import ScriptedApprover
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import Progress, ReadonlyContext, ToolContext
 from pegboard.tools.tool import Tool
@@ -87,12 +87,13 @@ class LocalChecks(Bench, scope="local"):
         expect(seen, [Progress(number) for number in range(8)], "progress")
 
     async def a_tool_that_asks_runs_once(self) -> None:
-        for answers, text in (((Once(),), "True None"), ((Once(), Reject("not now")), "False not now")):
-            asked = list[str]()
-            result = await self.call("check_questions", {"file": self.file}, approver=answering(asked, *answers))
+        for answers, text in (([Once(), Once()], "True None"), ([Once(), Reject("not now")], "False not now")):
+            approver = ScriptedApprover(answers)
+            result = await self.call("check_questions", {"file": self.file}, approver=approver)
+            asked = [request.permission for request in approver.requests]
             expect((result.text, asked), (text, ["check_permission", "confirmation"]), "result and questions")
         expect(self.effects, ["started"] * 2, "runs of two calls")
-        denied = await self.call("check_questions", {"file": self.file}, approver=answering([], Reject("never")))
+        denied = await self.call("check_questions", {"file": self.file}, approver=ScriptedApprover([Reject("never")]))
         expect((denied.kind, "never" in denied.text), ("rejected", True), "a rejected permission")
 
     async def an_answer_that_comes_later(self) -> None:
@@ -112,9 +113,9 @@ class LocalChecks(Bench, scope="local"):
         expect(stored, ("a.txt",), "the caller's artifacts")
 
     async def approval_before_it_is_sent(self) -> None:
-        result = await self.call("check_delete", {"file": self.file}, approver=answering([], Reject()))
+        result = await self.call("check_delete", {"file": self.file}, approver=ScriptedApprover([Reject()]))
         expect((result.kind, len(self.effects)), ("rejected", 0), "a rejected call, and its effects")
-        result = await self.call("check_delete", {"file": self.file}, approver=answering([], Once()))
+        result = await self.call("check_delete", {"file": self.file}, approver=ScriptedApprover([Once()]))
         expect((result.text, self.effects), ("deleted", ["deleted"]), "an approved call, and its effects")
 
     async def the_time_limit(self) -> None:
@@ -124,8 +125,12 @@ class LocalChecks(Bench, scope="local"):
         await until(self.has_ended)
 
     async def a_persons_time_does_not_count(self) -> None:
+        async def approve_late(_request: Any, _context: ToolContext) -> Once:
+            await asyncio.sleep(2)
+            return Once()
+
         call = ToolCall("check_questions", {"file": self.file}, "toolu_p")
-        outcome = await self.registry(answering([], Once(), seconds=2.0)).dispatch([call], context=ANN, timeout=1.0)
+        outcome = await self.registry(approve_late).dispatch([call], context=ANN, timeout=1.0)
         expect(outcome.results[0].text, "True None", "answers that take longer than the limit of 1 s")
 
     async def cancelling_reaches_the_tool(self) -> None:
