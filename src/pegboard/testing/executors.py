@@ -51,12 +51,6 @@ async def check_add_async(a: int, b: int) -> int:
     return a + b
 
 
-@tool
-def check_process() -> int:
-    """The id of its process."""
-    return os.getpid()
-
-
 @tool(sends=("state", "extra"))
 def check_context(context: ToolContext) -> dict[str, Any]:
     """What it knows of its call."""
@@ -76,10 +70,12 @@ def check_parts(context: ToolContext) -> ToolResult:
 
 
 @tool
-def check_error(kind: str) -> None:
-    """Raises an error, or ends its process."""
+def check_error(kind: str) -> Any:
+    """Fails in one of several ways."""
     if kind == "crash":
         os._exit(3)
+    if kind == "no JSON":
+        return {"number": float("nan")}
     errors = {"retryable": ToolError("busy", retryable=True), "fatal": FatalToolError("over"), "exit": SystemExit(3)}
     raise errors.get(kind, ValueError("secret"))
 
@@ -185,12 +181,6 @@ check_wait_again: Final = Tool.from_function(_wait, name="check_wait_again", ide
 def check_length(text: str) -> int:
     """The length of a text."""
     return len(text)
-
-
-@tool
-def check_number() -> Any:
-    """A result that isn't JSON."""
-    return {"number": float("nan")}
 
 
 EXECUTOR_TOOLS: Final = tuple(

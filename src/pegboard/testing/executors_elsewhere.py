@@ -42,9 +42,10 @@ class RemoteChecks(Bench, scope="remote"):
     """The checks for executors with another process."""
 
     async def runs_in_another_process(self) -> None:
-        result = await self.call("check_process")
-        is_other = not result.is_error and result.structured_content != {"result": os.getpid()}
-        expect_true(is_other, f"expected the id of another process, got {result.text!r:.100}")
+        self.let_go()
+        result = await self.call("check_wait", self.waiting)
+        is_other = not result.is_error and self.effects != [f"{os.getpid()}"]
+        expect_true(is_other, f"expected the id of another process, got {self.effects} and {result.text!r:.100}")
 
     async def a_dying_worker_is_reported(self) -> None:
         result = await self.call("check_error", {"kind": "crash"})

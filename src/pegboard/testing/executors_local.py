@@ -176,7 +176,7 @@ class LocalChecks(Bench, scope="local"):
         expect_one_of(result.kind, ("not_executed", "unknown_tool"), "kind")
 
     async def a_result_that_is_no_json_is_an_error(self) -> None:
-        result = await self.call("check_number")
+        result = await self.call("check_error", {"kind": "no JSON"})
         expect_one_of(result.kind, ("invalid_output", "tool_failure", "crashed"), "the kind of a result with NaN")
         await self.expect_to_add("the next call")
 
