@@ -96,14 +96,7 @@ def _list(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> 
     places = sorted(_places(lines, set(arguments))) if arguments else list(range(len(lines)))
     if (plugin := options.get("--plugin")) is not None:
         places = [place for place in places if lines[place].split(b"\t", 2)[1] == os.fsencode(plugin)]
-    if not places:
-        raise Declined  # the full command explains why
-    if "--json" in options:
-        return _json_of(snapshot, places), b""
-    notice = snapshot.section(b"notice")
-    if "--names" in options:
-        return b"".join(_name(lines[place]) + b"\n" for place in places), notice
-    return _listing(lines, places), notice
+    return _chosen(snapshot, options, lines, places)
 
 
 def _lines(snapshot: Snapshot) -> list[bytes]:
@@ -131,23 +124,24 @@ def _text(snapshot: Snapshot, kind: bytes, arguments: list[str]) -> Texts:
     return snapshot.section(kind).split(b"\0")[place], b""
 
 
-def _json_of(snapshot: Snapshot, places: list[int]) -> bytes:
-    """The object of `list --json` for these tools, at least one: without the lines of the others."""
-    head, *tools, tail = snapshot.section(b"json").splitlines()
-    listed = b",\n".join([tools[place].removesuffix(b",") for place in places])
-    return b"\n".join((head, listed, tail, b""))
-
-
-def _listing(lines: list[bytes], places: list[int]) -> bytes:
-    """The lines; for a terminal, as a table."""
-    chosen = [lines[place] for place in places]
+def _chosen(snapshot: Snapshot, options: dict[str, str], lines: list[bytes], places: list[int]) -> Texts:
+    """The tools at some places, at least one: as JSON, names or lines; for a terminal, as a table."""
+    if not places:
+        raise Declined  # the full command explains why, and suggests near names
+    if "--json" in options:  # the object of `list --json`, without the lines of the others
+        head, *tools, tail = snapshot.section(b"json").splitlines()
+        listed = b",\n".join([tools[place].removesuffix(b",") for place in places])
+        return b"\n".join((head, listed, tail, b"")), b""
+    chosen, notice = [lines[place] for place in places], snapshot.section(b"notice")
+    if "--names" in options:
+        return b"".join(_name(line) + b"\n" for line in chosen), notice
     if not sys.stdout.isatty():
-        return b"".join(chosen)
+        return b"".join(chosen), notice
     from pegboard.cli.table import terminal_width, tool_table, wants_colour
 
     rows = [line.decode().rstrip("\n").split("\t") for line in chosen]
     width = terminal_width(sys.stdout.fileno())
-    return tool_table(rows, width=width, colour=wants_colour(on_terminal=True)).encode()
+    return tool_table(rows, width=width, colour=wants_colour(on_terminal=True)).encode(), notice
 
 
 def _search(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> Texts:
@@ -155,13 +149,8 @@ def _search(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -
     if not index or not arguments or not (limit.isascii() and limit.isdigit() and len(limit) <= 3):
         raise Declined
     names = _rank_names(index, " ".join(arguments), int(limit)) if int(limit) else []
-    if not names:
-        raise Declined  # the full command suggests near names
     lines = _lines(snapshot)
-    places = _places(lines, names)
-    if "--json" in options:
-        return _json_of(snapshot, places), b""
-    return _listing(lines, places), snapshot.section(b"notice")
+    return _chosen(snapshot, options, lines, _places(lines, names))
 
 
 def _rank_names(index: bytes, text: str, limit: int) -> list[str]:
