@@ -135,11 +135,7 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     report_misses(session, offered)
     if not offered.tools and offered.considered:
         write_note("no tool matches; 'registry explain NAME' shows why a tool is excluded")
-    if form == "json":
-        write(listing_json(offered.tools, problems(session, offered)))
-    else:
-        _write_list(offered.tools, form, input_schema=input_schema)
-        _notice(session, offered)
+    _write_list(session, offered, offered.tools, form, input_schema=input_schema)
     store(offered, None)
     return 0
 
@@ -172,8 +168,14 @@ def _notice(session: Session, offered: ResolvedTools) -> None:
     write_note(notice_text(problems(session, offered), notices(session, offered)), is_visible=True)
 
 
-def _write_list(tools: Sequence[Tool], form: str | None, *, input_schema: bool) -> None:
+def _write_list(
+    session: Session, offered: ResolvedTools, tools: Sequence[Tool], form: str | None, *, input_schema: bool = False
+) -> None:
+    """Writes some of the offered tools, and problems and notices: in JSON, or to standard error."""
     screen = stdout_screen()
+    if form == "json":
+        write(listing_json(tools, problems(session, offered)))
+        return
     if form == "names":
         write("".join(f"{tool.name}\n" for tool in tools))
     elif input_schema:
@@ -183,6 +185,7 @@ def _write_list(tools: Sequence[Tool], form: str | None, *, input_schema: bool) 
         write(tools_text(tools, screen))
     else:
         write(listing_plain(tools))
+    _notice(session, offered)
 
 
 @click.command("show")
@@ -252,12 +255,12 @@ def explain_command(options: Options, name: str, where: str | None, as_json: boo
     help="Maximum number of tools.",
 )
 @where_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON as 'registry list --json' does, best first.")
+@click.option("--json", "form", flag_value="json", help="Print JSON as 'registry list --json' does, best first.")
 @context_options
 @tool_options
 @click.pass_obj
 def search_command(
-    options: Options, words: tuple[str, ...], limit: int, where: str | None, as_json: bool, **context: Any
+    options: Options, words: tuple[str, ...], limit: int, where: str | None, form: str | None, **context: Any
 ) -> int:
     """Find tools by what they do.
 
@@ -273,12 +276,7 @@ def search_command(
     found = index.search(" ".join(words), limit=limit)
     store(offered, index)
     tools = [tool for each in found if not each.near and (tool := offered.get(each.name)) is not None]
-    if as_json:
-        write(listing_json(tools, problems(session, offered)))
-    else:
-        if tools:
-            _write_list(tools, None, input_schema=False)
-        _notice(session, offered)
+    _write_list(session, offered, tools, form or (None if tools else "names"))  # no head without a row
     if not tools:
         write_note(f"no tool matches {' '.join(words)[:100]!r}.{did_you_mean([each.name for each in found[:3]])}")
     return 0
