@@ -252,17 +252,15 @@ def _outcome_of(function: Callable[[], Any]) -> tuple[Any, BaseException | None]
 
 def settle_future(future: asyncio.Future[Any], value: Any = None, error: BaseException | None = None) -> None:
     """Sets a future's result or exception, unless it is done; to be called in its event loop."""
+    if isinstance(error, StopIteration | GeneratorExit):
+        # Raised into the coroutine that awaits the future, either would end it silently.
+        wrapped = RuntimeError(f"the function raised {cause_of(error)}")
+        wrapped.__cause__, error = error, wrapped
     if future.done():
         if isinstance(value, CoroutineType):
             value.close()  # never awaited: Python would warn of it somewhere else, later
-        return
-    if error is None:
+    elif error is None:
         future.set_result(value)
-    elif isinstance(error, StopIteration | GeneratorExit):
-        # Raised into the coroutine that awaits the future, either would end it silently.
-        wrapped = RuntimeError(f"the function raised {cause_of(error)}")
-        wrapped.__cause__ = error
-        future.set_exception(wrapped)
     else:
         future.set_exception(error)
 

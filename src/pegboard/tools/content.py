@@ -236,15 +236,14 @@ def _as_content(value: Any) -> tuple[Content, ...]:
     return items
 
 
-_MOST_LEVELS, _MOST_ITEMS = 8, 1_000  # of containers that become JSON item by item; others become text as a whole
+_MOST_LEVELS, _MOST_ITEMS = 8, 1_000  # of containers that become JSON item by item
 
 
-def json_or_text(value: Any) -> Any:
-    """A value as JSON data, in which text stands for what has no JSON form. Never raises."""
-    return _json_or_text(value, _MOST_LEVELS)
+def json_or_text(value: Any, levels: int = _MOST_LEVELS) -> Any:
+    """A value as JSON data, in which text stands for what has no JSON form. Never raises.
 
-
-def _json_or_text(value: Any, levels: int) -> Any:
+    Containers become JSON item by item down to so many `levels`, below them as a whole.
+    """
     from pegboard.schema.unstructure import to_json_data
 
     with suppress(Exception):  # a class of the tool may raise anything
@@ -252,9 +251,9 @@ def _json_or_text(value: Any, levels: int) -> Any:
     container: Any = value
     with suppress(Exception):
         if levels and len(container) <= _MOST_ITEMS and isinstance(value, Mapping):
-            return {_text_of(name): _json_or_text(item, levels - 1) for name, item in container.items()}
+            return {_text_of(name): json_or_text(item, levels - 1) for name, item in container.items()}
         if levels and len(container) <= _MOST_ITEMS and isinstance(value, list | tuple):
-            return [_json_or_text(item, levels - 1) for item in container]
+            return [json_or_text(item, levels - 1) for item in container]
     return _text_of(container)
 
 

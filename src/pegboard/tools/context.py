@@ -326,10 +326,8 @@ class ToolContext:
             LookupError: The call has no host: the context was made by hand, without a `host`.
         """
         if self.host is None:
-            raise LookupError(
-                f"this context has no tool {name!r}: it was made by hand; pass ToolContext(host=...), "
-                "or run the tool through a registry"
-            )
+            hint = "pass ToolContext(host=...), or run the tool through a registry"
+            raise LookupError(f"this context has no tool {name!r}: it was made by hand; {hint}")
         return await self.host.call(self, name, arguments)
 
     def background(self, work: Awaitable[Any] | Callable[[], Any]) -> str:
@@ -416,8 +414,7 @@ class ToolContext:
     def _services(self) -> Services:
         from pegboard.tools.services import Services
 
-        if not isinstance(self.services, Services):
-            with _creating:
-                if not isinstance(self.services, Services):
-                    self.services = Services(self.services)
-        return self.services
+        with _creating:
+            if not isinstance(self.services, Services):
+                self.services = Services(self.services)
+            return self.services

@@ -18,7 +18,7 @@ from pegboard.schema.converter import JsonRecord
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.signature import EMPTY, POSITIONAL, STARRED, Parameter, ParameterKind, Signature
 from pegboard.tools.spec import Concurrency, schema_text
-from pegboard.typing import JsonObject, JsonSchema, frozen
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema, frozen
 
 if TYPE_CHECKING:
     from pegboard.schema.adapters import TypeAdapter
@@ -116,12 +116,7 @@ def _has_fields(one: Parameter, given: JsonSchema, tool: str) -> bool:
 
 
 def input_schema_of(
-    options: Mapping[str, Any],
-    parameters: Sequence[Parameter],
-    described: Mapping[str, str],
-    tool: str,
-    *,
-    of_fields: bool = False,
+    options: JsonMapping, parameters: Sequence[Parameter], described: Mapping[str, str], tool: str, *, of_fields: bool
 ) -> JsonText:
     """The given schema, checked against the parameters that the model may fill, or else derived from them.
 

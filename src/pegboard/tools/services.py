@@ -208,11 +208,9 @@ async def _leave(opened: _OpenService, run: _Run, error: BaseException | None = 
 
 
 def _not_open_error(entry: ServiceEntry) -> MissingServiceError:
-    return MissingServiceError(
-        f"{entry.name} isn't open yet, and opening it needs an event loop: write 'await context.use({entry.name})', or "
-        f"in a plain function 'context.wait(context.use({entry.name}))'",
-        kind=entry.kind,
-    )
+    name = entry.name
+    how = f"write 'await context.use({name})', or in a plain function 'context.wait(context.use({name}))'"
+    return MissingServiceError(f"{name} isn't open yet, and opening it needs an event loop: {how}", kind=entry.kind)
 
 
 _Run: TypeAlias = Callable[..., Awaitable[Any]]

@@ -246,10 +246,8 @@ def _check_definition(grammar: Grammar, _attribute: Any, definition: object) -> 
         from pegboard.schema.validator import is_pattern
 
         if not is_pattern(definition):
-            raise ValueError(
-                f"{definition!r:.100} isn't a regular expression that runs in linear time "
-                "(no lookaround, no backreferences, of bounded size)"
-            )
+            wanted = "no lookaround, no backreferences, of bounded size"
+            raise ValueError(f"{definition!r:.100} isn't a regular expression that runs in linear time ({wanted})")
 
 
 @frozen

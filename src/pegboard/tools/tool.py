@@ -422,10 +422,7 @@ def check_schemas(tool: Tool, *, foreign: bool) -> None:
 
 
 def make_tool(
-    facts: Mapping[str, Any],
-    options: Mapping[str, Any],
-    make_handler: Callable[..., Handler] | None = None,
-    returns: Any = EMPTY,
+    facts: JsonMapping, options: JsonMapping, make_handler: Callable[..., Handler] | None = None, returns: Any = EMPTY
 ) -> Tool:
     """Makes a tool from derived attributes of its spec, with its name, and the checked options, which override them.
 
@@ -557,11 +554,7 @@ def _make_function_tool(
 
 
 def _raw_tool(
-    facts: dict[str, Any],
-    function: Callable[..., Any] | None,
-    options: Mapping[str, Any],
-    *,
-    argument: str | None = None,
+    facts: JsonObject, function: Callable[..., Any] | None, options: JsonMapping, *, argument: str | None = None
 ) -> Tool:
     """Makes a tool whose function takes one parameter: all arguments as a mapping, or the argument of that name."""
     name: str = facts["name"]

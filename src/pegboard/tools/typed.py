@@ -15,15 +15,7 @@ from pegboard.schema.docstrings import parse_docstring
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler, binder_of, input_schema_of, schema_as_text
 from pegboard.tools.options import CommonOptions, check_options
-from pegboard.tools.signature import (
-    EMPTY,
-    Parameter,
-    Signature,
-    inspect_signature,
-    read_default,
-    resolve_type,
-    snake_case,
-)
+from pegboard.tools.signature import Parameter, Signature, inspect_signature, read_default, resolve_type, snake_case
 from pegboard.tools.spec import NO_INPUT
 from pegboard.tools.tool import ATTRIBUTE, Method, Tool, check_schemas, make_tool, with_function
 from pegboard.typing import JsonSchema
@@ -41,6 +33,7 @@ _ON_INPUT: Final[Mapping[str, Callable[[StructureError], Any]]] = {
     "concurrency": lambda _error: "exclusive",
 }
 _NONE: Final = type(None)
+_EMPTY: Final = inspect.Parameter.empty
 _NEAR: Final = 0.85  # of 1; a misspelt option is at least as near: `read_onyl`, `readonly`, `preveiw`
 
 
@@ -116,14 +109,14 @@ def _read_input(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Calla
     if takes is None or takes is _NONE:
         text = NO_INPUT if own is None else schema_as_text(own, name, "input_schema")
         return (lambda: lambda context, _: ((context, None), {})), text
-    if read_default(takes, EMPTY, parameters[1], name)[2] is not None:
+    if read_default(takes, _EMPTY, parameters[1], name)[2] is not None:
         hint = "Remove it, or give it to a field of a class."
         raise DefinitionError("its input can't have a default", tool=name, parameter=parameters[1], hint=hint)
     kind = inspect.Parameter.POSITIONAL_ONLY
-    context, one = Parameter(parameters[0], ToolContext, EMPTY, kind), Parameter(parameters[1], takes, EMPTY, kind)
+    context, one = Parameter(parameters[0], ToolContext, _EMPTY, kind), Parameter(parameters[1], takes, _EMPTY, kind)
     of_fields = schema_of(takes, tool=name).get("type") == "object"
     text = input_schema_of({"input_schema": own}, [one], {}, name, of_fields=of_fields)
-    signature = Signature((context, one), EMPTY)
+    signature = Signature((context, one), _EMPTY)
     return cache(partial(binder_of, signature, strict=own is not None, of_fields=of_fields)), text
 
 
