@@ -243,10 +243,6 @@ LEGACY_DRAFTS: Final = ("draft-04", "draft-06", "draft-07")
 """Drafts in which `$ref` disables its sibling keywords."""
 
 
-class EndlessSchemaError(Exception):
-    """A schema applies itself to the same value without end, or is nested too deep."""
-
-
 @define
 class References:
     """The references of one schema; in drafts 4 to 7 (`legacy`), `$ref` disables its sibling keywords."""
@@ -308,7 +304,7 @@ def expanded(references: References) -> tuple[int, Sequence[JsonSchema]]:
     """The size of a schema with every reference replaced by its target, and all schemas that can apply to a value.
 
     A schema counts as one, plus its listed values if they aren't all text; a recursive one counts once. Takes time
-    linear in the schema as written. Raises `EndlessSchemaError`.
+    linear in the schema as written. Raises `ValueError` if it applies itself without end, or is nested too deep.
     """
     reached: list[JsonSchema] = []
     measured: dict[int, tuple[int, int]] = {}  # the size and height of each; of one that is being measured, 1 and 0
@@ -317,7 +313,7 @@ def expanded(references: References) -> tuple[int, Sequence[JsonSchema]]:
     def measure(schema: JsonSchema, level: int) -> tuple[int, int]:
         size, height = measured.get(id(schema), (1, 0))
         if level + height > MAX_LEVELS:
-            raise EndlessSchemaError(f"it is nested more than {MAX_LEVELS} levels deep")
+            raise ValueError(f"it is nested more than {MAX_LEVELS} levels deep")
         if id(schema) in measured:
             return size, height
         reached.append(schema)
@@ -340,7 +336,7 @@ def expanded(references: References) -> tuple[int, Sequence[JsonSchema]]:
     try:
         TopologicalSorter(in_place).prepare()
     except CycleError:
-        raise EndlessSchemaError("it applies itself to the same value without end") from None
+        raise ValueError("it applies itself to the same value without end") from None
     return size, reached
 
 

@@ -295,9 +295,8 @@ class _Reader:
             self.refuse(annotation, path, f"its metadata can't be read: {error}", "Correct it.")
         stated = [kind for each in metadata if (kind := getattr(each, "json_schema_input_type", Any)) is not Any]
         stated = [each for each in stated if type(each).__name__ != "PydanticUndefinedType"]
-        stated += [
-            str for each in metadata if type(each).__name__ == "Json" and needs_pydantic(each)
-        ]  # it reads a text
+        # `Json` reads a text.
+        stated += [str for each in metadata if type(each).__name__ == "Json" and needs_pydantic(each)]
         adapter = self._noted(stated[-1] if stated else annotation.__origin__, notes, path)
         of_pydantic = [index for index, each in enumerate(metadata) if needs_pydantic(each)]
         first = 0 if stated else min(of_pydantic, default=len(metadata))
@@ -383,14 +382,18 @@ class _Reader:
                 self.refuse(annotation, path, f"{each.value!r} has no JSON form", hint)
         return ChoiceAdapter.of(choices)
 
-    def _class(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
+    def _class(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:  # noqa: PLR0911  (one for each kind)
         """The adapter of a class; `annotation` is the class with its arguments, if it is generic."""
         if cls is object or cls is Any:
             return ANY
         if (scalar := SCALARS.get(cls)) is not None:
             return scalar
-        if (container := self._container(cls, annotation, path)) is not None:
-            return container
+        if cls is tuple:
+            return self._tuple(annotation, path)
+        if cls in _LISTS or cls in _SETS:
+            return self._array(cls, annotation, path)
+        if cls in _MAPPINGS:
+            return self._mapping(cls, annotation, path)
         if (notation := notation_of(cls)) is not None and typing.get_args(annotation) != (bytes,):
             return TextAdapter(cls, notation)
         if isinstance(cls, enum.EnumMeta):
@@ -412,13 +415,6 @@ class _Reader:
         near = _INSTEAD.get(text.partition("[")[0])
         hint = f"Pass input_schema=..., or use {near} instead." if near else _HINT
         return self.refuse(annotation, path, f"{text} has no JSON Schema", hint)
-
-    def _container(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
-        if cls is tuple:
-            return self._tuple(annotation, path)
-        if cls in _LISTS or cls in _SETS:
-            return self._array(cls, annotation, path)
-        return self._mapping(cls, annotation, path) if cls in _MAPPINGS else None
 
     def _array(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
         """A list or set."""

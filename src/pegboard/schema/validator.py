@@ -35,7 +35,6 @@ from pegboard.schema.references import (
     PATTERN_BYTES,
     REFERENCES,
     SOME,
-    EndlessSchemaError,
     References,
     compiled,
     expanded,
@@ -167,7 +166,7 @@ def _bounds(schema: str) -> tuple[int, int] | None:
         return None
     try:
         rules, reached = expanded(References(root))
-    except EndlessSchemaError:  # which is refused at registration
+    except ValueError:  # which is refused at registration
         return _MOST_STEPS // MAX_EXPANDED, _MOST_STEPS // MAX_EXPANDED
     places = sum(_places(pattern) for each in reached for pattern in patterns_of(each))
     if rules <= _MOST_LIGHT and not places:
@@ -273,8 +272,8 @@ def _schema_fault(text: str, *, object_wanted: bool) -> str | None:  # noqa: PLR
         # The meta validator alone checks neither patterns nor references, and would fetch an unknown $schema.
         if '"$' not in text and '"pattern' not in text and jsonschema_rs.meta.is_valid(root):
             return None
-        if is_object(root) and (fault := _fault_of_cost(root)) is not None:
-            return fault
+        if is_object(root):
+            _check_cost(root)
         compiled(text)
     except ValueError as error:
         return _reason(error)
@@ -289,23 +288,20 @@ def _is_deep(value: Any) -> bool:
     return bool(row)
 
 
-def _fault_of_cost(root: JsonSchema) -> str | None:
+def _check_cost(root: JsonSchema) -> None:
+    """Raises `ValueError` for a schema that takes too long to validate values, or has references to nothing in it."""
     references = References(root)
-    try:
-        size, reached = expanded(references)
-    except EndlessSchemaError as error:
-        return str(error)
+    size, reached = expanded(references)
     if size > MAX_EXPANDED:
-        return f"it expands to more than {MAX_EXPANDED} schemas once its references are followed"
+        raise ValueError(f"it expands to more than {MAX_EXPANDED} schemas once its references are followed")
     if sum(len(patterns_of(each)) for each in reached) > MAX_PATTERNS:
-        return f"it has more than {MAX_PATTERNS} patterns"
+        raise ValueError(f"it has more than {MAX_PATTERNS} patterns")
     used = [each[keyword] for each in reached for keyword in REFERENCES if isinstance(each.get(keyword), str)]
-    for reference in used:
-        if references.target(reference) is None:
-            return f"its reference {reference!r} points to nothing in it; inline the target (nothing is fetched)"
+    for each in used:
+        if references.target(each) is None:
+            raise ValueError(f"its reference {each!r} points to nothing in it; inline the target (nothing is fetched)")
     if used and any("$id" in each for each in reached if each is not root):
-        return 'it has both references and an inner "$id", which changes what they mean; leave the "$id" out'
-    return None
+        raise ValueError('it has both references and an inner "$id", which changes what they mean; leave the "$id" out')
 
 
 def _reason(error: ValueError) -> str:
