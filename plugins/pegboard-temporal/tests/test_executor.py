@@ -6,15 +6,16 @@ import asyncio
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from caller_program import CONTEXT, registry_for
 from conftest import PATIENCE, Server, Workers
 
-from pegboard import Policy, ToolRegistry, tool_of
+from pegboard import Permissions, Policy, Rule, ToolRegistry, tool_of
 from pegboard.testing import EXECUTOR_TOOLS
-from pegboard_temporal import Settings, TemporalExecutor
+from pegboard_temporal import Settings, TemporalExecutor, link
 
 pytestmark = pytest.mark.slow
 SHORT = Path(__file__).with_name("short_program.py")
@@ -59,6 +60,23 @@ async def test_a_call_that_no_worker_takes_isnt_run_and_may_be_sent_again(server
         async with registry_for(server.address, "late", **PATIENCE) as registry:
             result = await registry.call("hold", files, CONTEXT, call_id="toolu_late")
     assert (result.kind, result.text) == (None, "held")
+
+
+async def test_a_call_that_is_forbidden_while_its_executor_connects_isnt_sent(server, files, monkeypatch):
+    connecting, gate, connect = threading.Event(), threading.Event(), link.connect
+
+    async def connect_later(settings):
+        connecting.set()
+        await asyncio.to_thread(gate.wait)
+        return await connect(settings)
+
+    monkeypatch.setattr(link, "connect", connect_later)
+    async with registry_for(server.address, "forbidden", **PATIENCE) as registry:
+        call = asyncio.ensure_future(registry.call("hold", files, CONTEXT, call_id="toolu_forbidden"))
+        await asyncio.to_thread(connecting.wait)
+        registry.permissions = Permissions([Rule("hold", "*", "deny")])
+        gate.set()
+        assert (await call).kind == "denied"
 
 
 async def test_a_worker_that_is_told_to_stop_lets_its_calls_end(server, files):

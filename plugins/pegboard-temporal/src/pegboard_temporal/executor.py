@@ -79,9 +79,13 @@ class TemporalExecutor:
         sent, name, token = SentCall(call, self._wire), call.request.tool, token_hex(16)
         key, loop, context = call.request.key or token_hex(16), asyncio.get_running_loop(), contextvars.copy_context()
 
+        async def handle_here(data: bytes) -> bytes | None:
+            """Handles a message, unless the call has ended since it came."""
+            return await sent.handle(data) if token in self._calls else None
+
         def handle(data: bytes) -> Awaitable[bytes | None]:
             """Handles a message in the caller's loop, from the link's."""
-            return asyncio.wrap_future(context.run(asyncio.run_coroutine_threadsafe, sent.handle(data), loop))
+            return asyncio.wrap_future(context.run(asyncio.run_coroutine_threadsafe, handle_here(data), loop))
 
         try:
             request = sent.request
@@ -89,6 +93,8 @@ class TemporalExecutor:
             return ExecutionResponse.failed("limit", f"{name} was not run: the call can't be sent: {error}. Send less.")
         self._calls[token], link = (key, handle), self._open()
         try:
+            await asyncio.wrap_future(link.ready)
+            await call.decide_again()
             response = await link.run(partial(self._send, sent, key, [token, link.queue, call.is_watched, request]))
         except ConnectionError as error:
             return not_run_response(name, "its workers can't be reached", f"{error}")

@@ -134,17 +134,18 @@ class Link:
         answer: The activity by which workers reach the caller; it runs in the thread's loop.
         queue: The name of the queue of these activities.
         is_open: Whether it can be used.
+        ready: The connection, once it is there: the client, the thread's loop, and what ends both.
     """
 
     settings: Settings
     answer: Activity
     queue: str = field(factory=lambda: f"pegboard.caller.{uuid4().hex}")
     is_open: bool = True
-    _ready: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = field(factory=Future[Any], init=False)
+    ready: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = field(factory=Future[Any], init=False)
     _thread: threading.Thread = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._ready.set_running_or_notify_cancel()  # else a call that is cancelled meanwhile would cancel it for all
+        self.ready.set_running_or_notify_cancel()  # else a call that is cancelled meanwhile would cancel it for all
         self._thread = threading.Thread(target=lambda: asyncio.run(self._stay()), name="pegboard-temporal", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -156,7 +157,7 @@ class Link:
             ConnectionError: The server can't be reached.
             BaseException: The coroutine's exception.
         """
-        client, loop, _ = await asyncio.wrap_future(self._ready)
+        client, loop, _ = await asyncio.wrap_future(self.ready)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(client), loop))
 
     def close(self) -> None:
@@ -164,7 +165,7 @@ class Link:
         self.is_open = False
         atexit.unregister(self.close)
         with suppress(ConnectionError, TimeoutError, RuntimeError):  # there is no connection; or the loop is closed
-            _, loop, stopping = self._ready.result(_CLOSE_SECONDS)
+            _, loop, stopping = self.ready.result(_CLOSE_SECONDS)
             loop.call_soon_threadsafe(stopping.set)
         self._thread.join(_CLOSE_SECONDS)
 
@@ -174,10 +175,10 @@ class Link:
         try:
             client = await connect(self.settings)
             async with new_worker(client, self.queue, self.answer, graceful_shutdown_timeout=timedelta(0)):
-                self._ready.set_result((client, asyncio.get_running_loop(), stopping))
+                self.ready.set_result((client, asyncio.get_running_loop(), stopping))
                 await stopping.wait()
         except BaseException as error:  # noqa: BLE001  the next call gets it, and connects again
-            if not self._ready.done():
-                self._ready.set_exception(error)
+            if not self.ready.done():
+                self.ready.set_exception(error)
         finally:
             self.is_open = False
