@@ -99,27 +99,15 @@ class CallerHost:
         return ToolResult.from_data(await self._wait(context, "call", given))
 
     def suspend(self, _context: ToolContext, hint: str, _payload: Any, _stored: Any, _request: str | None) -> NoReturn:
-        """Refuses: the caller waits for this run.
-
-        Raises:
-            LookupError: Always.
-        """
+        """Raises `LookupError`: the caller waits for this run."""
         raise LookupError(_TEXT.format(f"wait for an answer ({hint})"))
 
     def inherited(self, _context: ToolContext) -> Mapping[str, Any]:
-        """Refuses: there is no registry here that could run turns by the caller's rules.
-
-        Raises:
-            LookupError: Always.
-        """
+        """Raises `LookupError`: there is no registry here that could run turns by the caller's rules."""
         raise LookupError(_TEXT.format("run turns of its caller"))
 
     def background(self, _context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Refuses: only the result of this run is sent.
-
-        Raises:
-            LookupError: Always.
-        """
+        """Raises `LookupError`: only the result of this run is sent."""
         if iscoroutine(work):
             work.close()
         raise LookupError(_TEXT.format("run background work"))
