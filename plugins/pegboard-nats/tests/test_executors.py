@@ -12,7 +12,7 @@ import pytest
 from nats.js.errors import NotFoundError
 from nats_running import KINDS, PATIENCE, Server, WorkerProcess
 
-from pegboard import Once, Permissions, Policy, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool, tool_of
+from pegboard import Once, Permissions, Policy, ReadonlyContext, ToolContext, ToolRegistry, tool, tool_of
 from pegboard.execution import LocalExecutor
 from pegboard.testing import EXECUTOR_TOOLS, executors as suite
 from pegboard.worker import Worker
@@ -132,10 +132,17 @@ async def test_a_worker_that_has_too_much_to_do_refuses_what_has_waited_too_long
     assert (result.kind, "its worker was busy" in result.text) == ("not_executed", True)
 
 
+@tool
+async def ask(context: ToolContext) -> str:
+    """Asks."""
+    await context.request_confirmation("Really?")
+    return "asked"
+
+
 @both
 async def test_a_person_may_take_longer_than_a_worker_waits_for_a_sign(kind, server, serving, monkeypatch):
     monkeypatch.setattr("pegboard_nats.connection._CHECK_SECONDS", 0.1)
-    settings, client = server.settings(prefix=f"patient-{kind}", dead_after=0.5), await nats.connect(server.url)
+    settings, client = server.settings(prefix=f"patient-{kind}", dead_after=PATIENCE), await nats.connect(server.url)
     signs = await client.subscribe("_INBOX.*.*.alive")
 
     async def decide(request, context):
@@ -143,10 +150,13 @@ async def test_a_person_may_take_longer_than_a_worker_waits_for_a_sign(kind, ser
             await signs.next_msg(PATIENCE)
         return Once()
 
-    async with serving(KINDS[kind](settings), worker()), calling(KINDS[kind](settings)) as registry:
-        outcome = await registry.dispatch([ToolCall("check_patient", {}, "1")], context=ANN, approver=decide)
+    tools = LocalExecutor([ask], permissions=Permissions(mode="bypass"))
+    async with serving(KINDS[kind](settings), Worker(tools)), ToolRegistry(approver=decide) as registry:
+        registry.add("executors", "far", KINDS[kind](settings))
+        registry.register(tool_of(ask).evolve(policy=Policy(executor="far")))
+        assert (await registry.call("ask", {}, ANN)).text == "asked"
+    await tools.aclose()
     await client.close()
-    assert [result.kind for result in outcome.results] == [None]
 
 
 async def test_only_inboxes_are_sent_to_where_the_other_side_names_a_subject(server, serving):
