@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from secrets import token_hex
@@ -93,9 +93,10 @@ class TemporalExecutor:
             return ExecutionResponse.failed("limit", f"{name} was not run: the call can't be sent: {error}. Send less.")
         self._calls[token], link = (key, handle), self._open()
         try:
-            await asyncio.wrap_future(link.ready)
-            await call.decide_again()
-            response = await link.run(partial(self._send, sent, key, [token, link.queue, call.is_watched, request]))
+            if not link.ready.done():
+                await asyncio.wrap_future(link.ready)
+                await call.decide_again()
+            response = await link.run(partial(self._send, sent, key, [token, link.queue, call.is_watched], request))
         except ConnectionError as error:
             return not_run_response(name, "its workers can't be reached", f"{error}")
         finally:
@@ -160,10 +161,12 @@ class TemporalExecutor:
                 reply = await handle(await self._payloads.read(message, key))
             return await self._payloads.write(reply or b"", key)
 
-    async def _send(self, sent: SentCall, key: str, args: list[Any], client: Client) -> ExecutionResponse | None:
+    async def _send(
+        self, sent: SentCall, key: str, header: Sequence[Any], request: bytes, client: Client
+    ) -> ExecutionResponse | None:
         """The response of the call's activity: a new one, one that runs, or one that has run; `None` if it is gone."""
         name, queue = sent.call.request.tool, sent.call.request.queue or self.queue
-        hint, args[-1] = sent.start_hint(queue), await self._payloads.write(args[-1], key)
+        hint, args = sent.start_hint(queue), [header, await self._payloads.write(request, key)]
         options: Any = {
             "task_queue": f"{PREFIX}{queue}",
             "wait": self.settings.wait,
@@ -222,9 +225,9 @@ class TemporalExecutor:
         return lost_response(name, "its worker has died, and no other has taken it")
 
 
-def _ids_of(key: str) -> Sequence[str]:
+def _ids_of(key: str) -> Iterator[str]:
     """The ids of the activities of a call, of which each but the last had no worker."""
-    return [key, *(f"{key}.{number}" for number in range(1, _MOST_UNRUN))]
+    return (f"{key}.{number}" if number else key for number in range(_MOST_UNRUN))
 
 
 def _not_started(name: str, status: RPCStatusCode) -> ExecutionResponse:

@@ -157,7 +157,7 @@ class Link:
             ConnectionError: The server can't be reached.
             BaseException: The coroutine's exception.
         """
-        client, loop, _ = await asyncio.wrap_future(self.ready)
+        client, loop, _ = self.ready.result() if self.ready.done() else await asyncio.wrap_future(self.ready)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(client), loop))
 
     def close(self) -> None:

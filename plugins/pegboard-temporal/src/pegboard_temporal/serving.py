@@ -42,8 +42,8 @@ async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Work
     async def run(args: Sequence[RawValue]) -> RawValue:
         if activity.info().activity_type == _ANNOUNCEMENT:
             return await payloads.write(b"{}", "")
-        key, request = activity.info().activity_id.partition(".")[0], args[-1]
-        token, queue, is_watched = (strict_json(each.payload.data) for each in args[:-1])
+        key, (header, request) = activity.info().activity_id.partition(".")[0], args
+        token, queue, is_watched = strict_json(header.payload.data)
         line = _Line(client, settings, payloads, key, token, queue)
         with beating(settings):
             caller = RemoteCaller(wire, line.tell if is_watched else None, line.ask)
