@@ -382,9 +382,7 @@ class CommandPart(Part):
     """Single command."""
 
     command: Command
-    shown: str = field(
-        default=attrs.Factory(lambda self: self.exact[-1].replace(HOLE, "*"), takes_self=True), init=False
-    )
+    shown: str = field(default=attrs.Factory(lambda it: it.exact[-1].replace(HOLE, "*"), takes_self=True), init=False)
 
     @cached_property
     def exact(self) -> tuple[str, ...]:

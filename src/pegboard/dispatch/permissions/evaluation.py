@@ -273,9 +273,7 @@ class Evaluation:
     # running tool asks for
     whole: Any = None
     # what has to be decided
-    declared: Touched = field(
-        default=attrs.Factory(lambda self: read_parts(self.resources, self.folders), takes_self=True)
-    )
+    declared: Touched = field(default=attrs.Factory(lambda it: read_parts(it.resources, it.folders), takes_self=True))
 
     @cached_property
     def exact(self) -> str | None:

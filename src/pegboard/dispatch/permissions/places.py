@@ -140,9 +140,9 @@ class PathPattern:
 
 
 @lru_cache(1_024)
-def _compile(start: str, rest: str) -> PathPattern:
+def _compile(place: str, rest: str) -> PathPattern:
     """One object for equal patterns: calls resolve them again, and mostly to the same."""
-    return PathPattern(start, wildcard(rest) if rest else None)
+    return PathPattern(f"{place.rstrip('/')}/" if place and rest else place, wildcard(rest) if rest else None)
 
 
 Name: TypeAlias = tuple[str, tuple[str, ...]]  # a path, and how it looks: as it is, and as it is shown
@@ -178,12 +178,8 @@ def path_patterns(pattern: str, folder: str, known: str = "") -> tuple[PathPatte
     try:
         real = resolve(written, known)
     except UnreadableError:
-        return None, _below(short, rest)
-    return tuple(_below(place, rest) for place in dict.fromkeys((real, short)))
-
-
-def _below(place: str, rest: str) -> PathPattern:
-    return _compile(f"{place.rstrip('/')}/" if rest else place, rest)
+        return None, _compile(short, rest)
+    return tuple(_compile(place, rest) for place in dict.fromkeys((real, short)))
 
 
 @lru_cache(1_024)
@@ -242,12 +238,10 @@ class PathPart(Part):
 
 def _first_pattern(rule: Rule, folder: str) -> PathPattern | None:
     """A rule's pattern, its links resolved when it is first used: changed links mustn't widen it."""
-    if folder not in rule.compiled:
-        pattern = path_patterns(rule.pattern, folder)[0]
-        if len(rule.compiled) >= _MOST_FOLDERS:
-            return pattern
-        rule.compiled[folder] = pattern
-    return rule.compiled[folder]
+    if folder in rule.compiled:
+        return rule.compiled[folder]
+    pattern = path_patterns(rule.pattern, folder)[0]
+    return pattern if len(rule.compiled) >= _MOST_FOLDERS else rule.compiled.setdefault(folder, pattern)
 
 
 _MOST_HOST: Final = 253

@@ -116,7 +116,7 @@ def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> Non
         raise ValueError(f"{name} holds a NUL character, which nothing matches")
     if not confusable_key(value):
         raise ValueError(f"{name} is empty or blank; '*' stands for all")
-    if name == "permission" and not _is_clean(value):
+    if name == "permission" and not (value == value.strip() and value.isprintable()):
         raise ValueError(f"permission: {value!r:.100} holds blanks or hidden characters that no name has")
 
 
@@ -307,13 +307,9 @@ class PlainText(Part):
         return max(matches)
 
 
-def _is_clean(name: str) -> bool:
-    return name == name.strip() and name.isprintable()
-
-
 def is_name(permission: str) -> bool:
     """Whether a rule can name a permission: it is no pattern, and has no hidden characters or outer blanks."""
-    return exactly(permission) is not None and _is_clean(permission)
+    return exactly(permission) is not None and permission == permission.strip() and permission.isprintable()
 
 
 def exactly(text: str) -> str | None:
