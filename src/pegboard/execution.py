@@ -112,10 +112,8 @@ class LocalExecutor:
             services = Services(services or {}, run=self._runtime.threads.run)
         self._services: Final = services
         self._snapshot: Final = CallSnapshot(self._runtime, self._find)
-        self._settings: Final = Settings(
-            attrs.evolve(limits, repair=False, results=_WHOLE),  # the caller's registry does that
-            CurrentPermissions(permissions, are_own=True),
-        )
+        own_limits = attrs.evolve(limits, repair=False, results=_WHOLE)  # the caller's registry does that
+        self._settings: Final = Settings(own_limits, CurrentPermissions(permissions, are_own=True))
 
     def tools(self) -> tuple[ToolInfo, ...]:
         """The tools that may be run: in the order of `active`, without duplicates, else by name."""
@@ -210,13 +208,9 @@ def _permission_for(request: ApprovalRequest) -> PermissionRequired:
 
 @define(eq=False)
 class _CallingHost(CallerHost):
-    """Host and approver of one call that has a caller.
+    """Host and approver of one call that has a caller."""
 
-    Attributes:
-        refusal: Why the caller doesn't allow the call to run, though it has sent it; or `None`.
-    """
-
-    refusal: Exception | None = field(default=None, init=False)
+    refusal: Exception | None = field(default=None, init=False)  # why the caller, who sent the call, doesn't allow it
 
     async def answer(self, request: ApprovalRequest, _context: ToolContext) -> Once | Later:
         """`Once` if the caller allows what the rules here ask about the whole call."""
@@ -254,15 +248,10 @@ class _CallingHost(CallerHost):
 
 @define(eq=False)
 class _Host(DispatchHost):
-    """Host and approver of one call, which asks no one and records the permission that is missing.
+    """Host and approver of one call, which asks no one and records the permission that is missing."""
 
-    Attributes:
-        approvals: The approvals that were granted.
-        required: The permission that must be granted before the call can run, or `None`.
-    """
-
-    approvals: Sequence[str] = field(kw_only=True)
-    required: PermissionRequired | None = field(default=None, init=False)
+    approvals: Sequence[str] = field(kw_only=True)  # those that were granted
+    required: PermissionRequired | None = field(default=None, init=False)  # what must be granted before the call runs
 
     async def answer(self, request: ApprovalRequest, _context: ToolContext) -> Once | Later:
         """`Once` if exactly this was approved; else `Later`, since the caller's host has to ask."""

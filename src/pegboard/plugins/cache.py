@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
@@ -52,8 +53,7 @@ _FORMAT: Final = 6
 class Stamps:
     """Stamps of the paths that one cached listing depends on."""
 
-    # whether nothing has changed since this was made, or so shortly before that a further change could go unnoticed
-    settled: bool = field(default=True, init=False)
+    settled: bool = field(default=True, init=False)  # whether no change since, or shortly before, can go unnoticed
     complete: bool = field(default=True, init=False)  # whether everything that the listing depends on could be added
     by_path: dict[bytes, bytes] = field(factory=dict[bytes, bytes], init=False)  # path -> stamp
     _started: int = field(factory=time.time_ns, init=False)
@@ -114,7 +114,6 @@ class CachedManifests:
     (`sys.prefix`) and pegboard; an entry is valid while the stamps of the plugin are (see `Stamps.add_plugin`).
     """
 
-    # where the files are; `manifests` in the user's cache folder by default
     folder: Path = field(factory=lambda: cache_folder() / "manifests")
     _own: str | None = field(default=None, init=False)
 
@@ -207,13 +206,10 @@ def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: 
 def _write(place: Environment, sections: Mapping[bytes, bytes], stamps: Stamps, until: int, *, most: int) -> bool:
     """Writes a snapshot, and deletes the oldest in its folder beyond `most`; returns whether it was written."""
     key, path = place
-    places: dict[bytes, tuple[int, int, int]] = {}
-    offset = 0
-    for name, data in sections.items():
-        places[name] = offset, len(data), crc32(data)
-        offset += len(data)
-    if offset > _MOST_SNAPSHOT_BYTES:
+    *starts, end = accumulate(map(len, sections.values()), initial=0)
+    if end > _MOST_SNAPSHOT_BYTES:
         return False
+    places = {name: (at, len(data), crc32(data)) for at, (name, data) in zip(starts, sections.items(), strict=True)}
     header = marshal.dumps((key, until, places, stamps.by_path))
     front = MAGIC + f"{crc32(header):08x} {len(header)}\n".encode()
     try:

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from stat import S_ISREG
 from typing import Annotated, Any, Final, TypeAlias
@@ -134,25 +134,19 @@ async def _process(lazy: LazyHandler, request: Any, context: Any, services: Any)
 class PluginManifest:
     """Manifest of a plugin: everything that it brings."""
 
-    plugin: str  # the plugin's name
-    distribution: str | None = None  # what brings it, or `None`
-    version: str | None = None  # the distribution's, or `None`
+    plugin: str
+    distribution: str | None = None
+    version: str | None = None  # the distribution's
     tools: tuple[ToolSpec, ...] = ()  # the specs of its static tools
-    hooks: tuple[str, ...] = ()  # the names of the hooks that it implements
-    # the names of its toolsets, exporters and so on, by kind; kinds without names are left out
-    names: Mapping[str, Sequence[str]] = field(factory=dict[str, Sequence[str]])
-    # a line of help for each of its commands, by name; `""` where a manifest has names alone
-    commands: Mapping[str, str] = field(factory=dict[str, str])
-    # what was refused when it was loaded, a sentence each; a manifest in a package has none
-    faults: tuple[str, ...] = ()
-    # the `RequestFacts` of its static tools, by name; those with the defaults are left out
-    requests: Mapping[str, RequestFacts] = field(factory=dict[str, RequestFacts])
-    # what loading it changed in the process, a few words each; a manifest in a package has none
-    notes: tuple[str, ...] = field(default=(), eq=False)
-    # what its toolsets have published, or `None`; a manifest in a package has none
-    published: PublishedTools | None = field(default=None, eq=False)
-    # why it couldn't be loaded, in one line, or `None`; of what it brings, only hooks are known then
-    failure: str | None = None
+    hooks: tuple[str, ...] = ()  # the names of those that it implements
+    names: Mapping[str, Sequence[str]] = field(factory=dict[str, Sequence[str]])  # of what else it brings, by kind
+    commands: Mapping[str, str] = field(factory=dict[str, str])  # name -> a line of help; `""` where it isn't known
+    requests: Mapping[str, RequestFacts] = field(factory=dict[str, RequestFacts])  # of tools without the defaults
+    # What loading it shows; a manifest in a package has none of it.
+    faults: tuple[str, ...] = ()  # what was refused, a sentence each
+    notes: tuple[str, ...] = field(default=(), eq=False)  # what it changed in the process, a few words each
+    published: PublishedTools | None = field(default=None, eq=False)  # what its toolsets have published
+    failure: str | None = None  # why it failed, in one line; of what it brings, only hooks are known then
 
     @property
     def of_toolsets(self) -> PublishedTools | None:
@@ -231,12 +225,10 @@ def compare_tools(now: Mapping[str, ToolSpec], then: Mapping[str, ToolSpec]) -> 
 
 
 def _publication_json(published: PublishedTools) -> JsonObject:
-    origins = ((tool, tool.origin) for tool in published.tools)
-    tools = [
-        {"toolset": of.toolset, "trusted": of.trusted, "source": of.source, "spec": tool.spec.to_json()}
-        | {"policy": tool.policy.runs}
-        for tool, of in origins
-    ]
+    tools: list[JsonObject] = []
+    for tool in published.tools:
+        facts = {name: getattr(tool.origin, name) for name in ("toolset", "trusted", "source")}
+        tools.append({**facts, "spec": tool.spec.to_json(), "policy": tool.policy.runs})
     files, identities = dict(published.files), dict(published.identities)
     return {"tools": tools, "files": files, "failed": published.failed, "identities": identities}
 
@@ -259,11 +251,9 @@ def _read_publication(data: Any, owner: Origin, place: str) -> PublishedTools:
 
 
 def _read_requests(value: Any, place: str) -> dict[str, RequestFacts]:
+    named = _read(dict, value, place)
     try:
-        return {
-            name: read_table(RequestFacts, facts, f"{place}.{name:.80}")
-            for name, facts in _read(dict, value, place).items()
-        }
+        return {name: read_table(RequestFacts, facts, f"{place}.{name:.80}") for name, facts in named.items()}
     except ValueError as error:
         raise ManifestError(f"{error!s:.{_MOST_CHARACTERS}}") from None
 
@@ -333,14 +323,9 @@ def find_manifest(found: FoundPlugin, *, stale: bool = False) -> Path | None:
 
 def _find_in_record(found: FoundPlugin, root: str, record: bytes) -> Path | None:
     """The first of the possible paths that RECORD (`path,digest,size` a line) has."""
-    lines = b"\n" + record
-    parts = found.module.split(".")
-    for depth in range(1, len(parts) + 1):
-        folder = "/".join(parts[:depth])
-        for name in (f"{folder}/{FILE_NAME}", f"{folder}.{FILE_NAME}"):
-            if f"\n{name},".encode() in lines:
-                return Path(root, name)
-    return None
+    lines, folders = b"\n" + record, accumulate(found.module.split("."), "{}/{}".format)
+    names = (f"{folder}{mark}{FILE_NAME}" for folder in folders for mark in "/.")
+    return next((Path(root, name) for name in names if f"\n{name},".encode() in lines), None)
 
 
 def _is_newer(source: str, written: int) -> bool:
@@ -367,9 +352,10 @@ def read_manifest(found: FoundPlugin, *, stale: bool = False) -> PluginManifest 
 
 def stale_manifest(found: FoundPlugin) -> PluginManifest:
     """A plugin's manifest, however old; an empty one where there is none that can be read."""
+    manifest = None
     with suppress(ManifestError):
-        return read_manifest(found, stale=True) or PluginManifest(found.name)
-    return PluginManifest(found.name)
+        manifest = read_manifest(found, stale=True)
+    return manifest or PluginManifest(found.name)
 
 
 def read_manifest_file(path: Path) -> JsonObject:

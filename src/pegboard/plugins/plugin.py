@@ -42,17 +42,14 @@ class Plugin:
     """Plugin of a registry: as it is listed, and, once loaded, with everything that it brought."""
 
     origin: Origin  # its tools and toolsets carry it
-    # imports it; returns its module, its object, or a class, of which one instance is made (with `settings`, if it
-    # takes them)
-    fetch: Callable[[], Any]
-    settings: Mapping[str, Any]  # its settings
+    fetch: Callable[[], Any]  # imports it; gives its module, its object, or a class, of which one instance is made
+    settings: Mapping[str, Any]
     manifest: PluginManifest = field(factory=lambda: PluginManifest(""))  # what it is expected to bring
     record: PluginRecord = field(init=False)  # its present record
     config: Config | None = None  # what its registry was loaded with
     is_listed: bool = False  # whether it is registered from its manifest
     listed: dict[str, Tool] = field(factory=dict[str, Tool])  # its tools as they were then, by their names in its code
-    # its tools with their code that are as they were listed, likewise
-    live: dict[str, Tool] = field(factory=dict[str, Tool])
+    live: dict[str, Tool] = field(factory=dict[str, Tool])  # those with their code that are as they were listed
     failure: PluginError | None = None  # why it can't be loaded, or `None`
     denying: Callback | None = None  # the callback that denies all calls while it isn't loaded, or `None`
     is_loaded: bool = False  # whether everything below is complete
@@ -62,11 +59,9 @@ class Plugin:
     callbacks: dict[str, list[tuple[pluggy.HookImpl, Callback]]] = field(factory=dict[str, Any])  # by stage
     tools: list[Tool] = field(factory=list[Tool])  # in the order of registration
     toolsets: list[OwnedToolset] = field(factory=list[OwnedToolset])  # likewise
-    # predicates, processors, exporters, executors, models and services: kind -> name -> thing
-    extras: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
+    extras: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])  # kind -> name -> thing
     faults: list[str] = field(factory=list[str])  # what was refused, one sentence each; everything else works
-    # the secrets in its settings, which are hidden in its faults
-    secrets: list[str] = field(factory=list[str], repr=False)
+    secrets: list[str] = field(factory=list[str], repr=False)  # of its settings, which are hidden in its faults
 
     def __attrs_post_init__(self) -> None:
         self.record = PluginRecord(self.name, self.origin.distribution, self.origin.version, "listed")
