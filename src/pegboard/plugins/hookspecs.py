@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pegboard.turn.events import TurnOutcome
 
 PROJECT: Final = "pegboard"
-hookspec: Final = pluggy.HookspecMarker(PROJECT)
+hookspec: Final = pluggy.HookspecMarker(PROJECT)  # marks every hook, below the last one
 hookimpl: Final = pluggy.HookimplMarker(PROJECT)
 
 
@@ -55,16 +55,13 @@ RegisterNamed: TypeAlias = Callable[[str, Any], None]
 """Registers one thing under a name; a name that is taken is refused and reported."""
 
 
-@hookspec
 def pegboard_register_tools(register: Callable[..., None], settings: Mapping[str, Any]) -> None:
     """Registers tools. Since 0.1.
 
-    Args:
-        register: Takes each a `Tool`, `@tool` function, plain function, `TypedTool` or object with `@tool` methods.
+    `register` takes each a `Tool`, `@tool` function, plain function, `TypedTool` or object with `@tool` methods.
     """
 
 
-@hookspec
 def pegboard_register_toolsets(
     register: Callable[[Toolset], None], settings: Mapping[str, Any], config: Config | None
 ) -> None:
@@ -76,16 +73,13 @@ def pegboard_register_toolsets(
     """
 
 
-@hookspec
 def pegboard_register_predicates(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
     """Registers predicates, for use by name in `--where` and `where=`. Since 0.1.
 
-    Args:
-        register: Takes a name, a bare word of the predicate language, and a plain function `(tool, context) -> bool`.
+    `register` takes a name, a bare word of the predicate language, and a plain function `(tool, context) -> bool`.
     """
 
 
-@hookspec
 def pegboard_register_transforms(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
     """Registers transforms, which change tools before their names are settled. Since 0.3.
 
@@ -95,12 +89,10 @@ def pegboard_register_transforms(register: RegisterNamed, settings: Mapping[str,
     it got. A plugin's can't bring tools, and can only make a tool stricter. A plugin that implements it is imported to
     list tools.
 
-    Args:
-        register: Takes a name, which must be free, and a transform.
+    `register` takes a name, which must be free, and a transform.
     """
 
 
-@hookspec
 def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
     """Registers request processors, which turn a model request into the next. Since 0.1.
 
@@ -111,50 +103,40 @@ def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str,
     It comes right after what tools and toolsets add, in the plugins' load order. Register
     `Position(function, before="pack_tools")` or `Position(function, after="tool_requests")` for another place.
 
-    Args:
-        register: Takes a name, which must be free, and a processor, or one that is `Position`.
+    `register` takes a name, which must be free, and a processor, or one that is `Position`.
     """
 
 
-@hookspec
 def pegboard_register_exporters(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
     """Registers exporters, which write a request in one provider's wire format. Since 0.1.
 
-    Args:
-        register: Takes a name, such as a provider's, and an exporter, or a class or function that makes it when used.
+    `register` takes a name, such as a provider's, and an exporter, or a class or function that makes it when used.
     """
 
 
-@hookspec
 def pegboard_register_executors(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
     """Registers executors, which run handlers. Since 0.1.
 
-    Args:
-        register: Takes a name and an executor, or, since 0.3, a class or function that makes it at first use.
+    `register` takes a name and an executor, or, since 0.3, a class or function that makes it at first use.
     """
 
 
-@hookspec
 def pegboard_register_models(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
     """Registers model providers, for `registry chat -m NAME/MODEL` and `registry.model("NAME/MODEL")`. Since 0.1.
 
-    Args:
-        register: Takes the provider's name, such as `"openai"`, and a function `(model: str, **options) -> Model` that
-            makes its client at first use.
+    `register` takes the provider's name, such as `"openai"`, and a function `(model: str, **options) -> Model` that
+    makes its client at first use.
     """
 
 
-@hookspec
 def pegboard_register_services(register: Callable[..., None], settings: Mapping[str, Any]) -> None:
     """Registers services, which tools, processors and other plugins find by type. Since 0.2.
 
-    Args:
-        register: Takes a type, a value of it or a factory, and `scope=`, as `registry.provide` does. The host's service
-            of a type takes precedence.
+    `register` takes a type, a value of it or a factory, and `scope=`, as `registry.provide` does. The host's service
+    of a type takes precedence.
     """
 
 
-@hookspec
 def pegboard_register_commands(group: click.Group) -> None:
     """Adds commands to `registry`. Called for a command that isn't pegboard's own, and by `--help`. Since 0.1.
 
@@ -163,7 +145,6 @@ def pegboard_register_commands(group: click.Group) -> None:
     """
 
 
-@hookspec
 def pegboard_diagnose(report: Callable[[str, str | None], None], registry: ToolRegistry) -> None:
     """Reports what is wrong with the plugin's data or environment, for `registry doctor`. Since 0.2.
 
@@ -173,12 +154,10 @@ def pegboard_diagnose(report: Callable[[str, str | None], None], registry: ToolR
     """
 
 
-@hookspec
 def pegboard_guards_calls() -> None:
     """Marks a plugin without which no call runs, if it has settings and isn't loaded. Never called. Since 0.2."""
 
 
-@hookspec
 def pegboard_needs_posix() -> None:
     """Marks a plugin that works on Linux and macOS, but not on Windows, where it isn't loaded. Never called.
 
@@ -186,7 +165,6 @@ def pegboard_needs_posix() -> None:
     """
 
 
-@hookspec
 def pegboard_before_tool(
     context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
 ) -> BeforeAnswer | Awaitable[BeforeAnswer]:
@@ -198,7 +176,6 @@ def pegboard_before_tool(
     """
 
 
-@hookspec
 def pegboard_after_tool(
     context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], result: ToolResult
 ) -> ToolResult | Abort | Awaitable[ToolResult | Abort | None] | None:
@@ -213,7 +190,6 @@ def pegboard_after_tool(
     """
 
 
-@hookspec
 def pegboard_on_tool_error(
     context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], error: BaseException
 ) -> ToolResult | Abort | Awaitable[ToolResult | Abort | None] | None:
@@ -227,7 +203,6 @@ def pegboard_on_tool_error(
     """
 
 
-@hookspec
 def pegboard_wrap_tool(
     context: ToolContext, tool: Tool, arguments: Mapping[str, Any], call_next: Callable[[], Awaitable[Any]]
 ) -> Any:
@@ -241,7 +216,6 @@ def pegboard_wrap_tool(
     """
 
 
-@hookspec
 def pegboard_repair_call(
     request: RepairRequest,
 ) -> ToolCall | Mapping[str, Any] | Awaitable[ToolCall | Mapping[str, Any] | None] | None:
@@ -255,7 +229,6 @@ def pegboard_repair_call(
     """
 
 
-@hookspec
 def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Answer | Awaitable[Answer | None] | None:
     """Called where a call needs approval, before the host's approver; not for what rules deny. Since 0.2.
 
@@ -268,7 +241,6 @@ def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Ans
     """
 
 
-@hookspec
 def pegboard_wrap_call(
     call: WrappedCall, context: ReadonlyContext, call_next: Callable[[], Awaitable[ToolResult]]
 ) -> ToolResult | Awaitable[ToolResult] | None:
@@ -287,7 +259,6 @@ def pegboard_wrap_call(
     """
 
 
-@hookspec
 def pegboard_before_model(
     context: ReadonlyContext, request: ModelRequest
 ) -> ModelResponse | ModelRequest | Awaitable[ModelResponse | ModelRequest | None] | None:
@@ -302,7 +273,6 @@ def pegboard_before_model(
     """
 
 
-@hookspec
 def pegboard_after_model(
     context: ReadonlyContext, request: ModelRequest, response: ModelResponse, error: Exception | None
 ) -> ModelResponse | Awaitable[ModelResponse | None] | None:
@@ -319,7 +289,6 @@ def pegboard_after_model(
     """
 
 
-@hookspec
 def pegboard_on_model_error(
     context: ReadonlyContext, request: ModelRequest, error: Exception
 ) -> ModelResponse | Awaitable[ModelResponse | None] | None:
@@ -334,7 +303,6 @@ def pegboard_on_model_error(
     """
 
 
-@hookspec
 def pegboard_wrap_model(
     context: ReadonlyContext, request: ModelRequest, call_next: Callable[[], Awaitable[ModelResponse]]
 ) -> ModelResponse | Awaitable[ModelResponse] | None:
@@ -349,7 +317,6 @@ def pegboard_wrap_model(
     """
 
 
-@hookspec
 def pegboard_before_turn(
     context: ReadonlyContext, request: ModelRequest
 ) -> ModelRequest | Awaitable[ModelRequest | None] | None:
@@ -364,7 +331,6 @@ def pegboard_before_turn(
     """
 
 
-@hookspec
 def pegboard_resume_turn(context: ReadonlyContext, outcome: TurnOutcome) -> Awaitable[None] | None:
     """Called before a turn continues whose calls waited; what it raises is only logged. Since 0.3.
 
@@ -373,7 +339,6 @@ def pegboard_resume_turn(context: ReadonlyContext, outcome: TurnOutcome) -> Awai
     """
 
 
-@hookspec
 def pegboard_report_turn(
     context: ReadonlyContext, outcome: TurnOutcome
 ) -> dict[str, Any] | Awaitable[dict[str, Any] | None] | None:
@@ -388,7 +353,6 @@ def pegboard_report_turn(
     """
 
 
-@hookspec
 def pegboard_after_turn(
     context: ReadonlyContext, request: ModelRequest, outcome: TurnOutcome
 ) -> Awaitable[None] | None:
@@ -400,7 +364,6 @@ def pegboard_after_turn(
     """
 
 
-@hookspec
 def pegboard_on_stop(
     context: ReadonlyContext, outcome: TurnOutcome
 ) -> Message | str | Sequence[Message | str] | Awaitable[Any] | None:
@@ -414,7 +377,6 @@ def pegboard_on_stop(
     """
 
 
-@hookspec
 def pegboard_observe(event: CallEvent) -> Awaitable[None] | None:
     """Called with every event of a call's life; what it raises is only logged. Since 0.1.
 
@@ -423,7 +385,6 @@ def pegboard_observe(event: CallEvent) -> Awaitable[None] | None:
     """
 
 
-@hookspec
 def pegboard_check_tools(
     resolved: ResolvedTools, config: Config | None
 ) -> ResolvedTools | Awaitable[ResolvedTools | None] | None:
@@ -440,6 +401,11 @@ def pegboard_check_tools(
         `problems` and replaces tools by stricter ones of the same names. Whatever is raised, and an answer with other
         names, is a problem of the resolution; with `[lock] required = true`, no tool is offered.
     """
+
+
+for _name, _hook in [*globals().items()]:
+    if _name.startswith("pegboard_"):
+        hookspec(_hook)
 
 
 def unmarked(plugin: object) -> list[str]:
