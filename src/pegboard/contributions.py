@@ -18,7 +18,6 @@ from pegboard.errors import (
     RegistrationError,
     UnknownToolError,
     checked,
-    did_you_mean,
     first_party,
     log_failure,
     near_or_known,
@@ -332,13 +331,11 @@ class Registrar:
             RegistrationError: There is no such stage, `where` is given and the stage has no tool, or the function
                 takes other arguments.
         """
-        names = CALLBACK_STAGES.get(stage)
-        if names is None:
-            near = did_you_mean(suggest(stage, CALLBACK_STAGES))
-            raise RegistrationError(f"unknown stage {stage!r}.{near} Known stages: {', '.join(CALLBACK_STAGES)}")
+        if stage not in CALLBACK_STAGES:
+            raise RegistrationError(f"unknown stage {stage!r}.{near_or_known(stage, CALLBACK_STAGES)}")
         try:
             limit = limit_of(stage, where, self.contributions.catalogue.extras.get("predicates"))
-            link = Callback(accept_keywords(function, names), where=limit)
+            link = Callback(accept_keywords(function, CALLBACK_STAGES[stage]), where=limit)
         except TypeError as error:
             raise RegistrationError(f"callback for {stage}: {error}") from None
 

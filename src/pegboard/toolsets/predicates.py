@@ -18,6 +18,7 @@ from attrs import Converter, Factory, field
 
 from pegboard.callbacks import CallableKind
 from pegboard.errors import PredicateError, did_you_mean, near_or_known, suggest
+from pegboard.json import is_object
 from pegboard.tools.spec import KINDS, is_valid_name
 from pegboard.typing import JsonObject, frozen
 
@@ -261,10 +262,11 @@ class Flag(Predicate):
         return self.word
 
 
+@lru_cache(maxsize=4096)  # parsing a schema takes some 10 us
 def _property_names(schema: str) -> tuple[str, ...]:
     root: Any = json.loads(schema)
-    properties: Any = root.get("properties") if isinstance(root, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return tuple(properties) if isinstance(properties, dict) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    properties: object = root.get("properties") if is_object(root) else None
+    return tuple(properties) if is_object(properties) else ()
 
 
 def _one(value: str | None) -> tuple[str, ...]:
@@ -334,8 +336,6 @@ class Matches(Predicate):
         if self.reads_context:
             answer = any(map(matches, read(context)))
             return lambda _tool: answer
-        if self.key == "property" and is_literal(self.pattern):
-            return _has_property(self.pattern)
         if self.key == "name":
             return lambda tool: bool(matches(tool.spec.name)) or any(map(matches, tool.former_names))
         return lambda tool: any(map(matches, read(tool)))
@@ -356,17 +356,6 @@ class Matches(Predicate):
     def _key_text(self) -> str:
         name = self.key.removeprefix(_OF_STATE)
         return name if name == self.key else f"{_OF_STATE}{_quoted(name) if ':' in name else written(name)}"
-
-
-def _has_property(name: str) -> _Test:
-    """A test that parses a schema only if its text contains the name, or an escape, which may hide it."""
-    in_quotes = _quoted(name)
-
-    def test(tool: Tool) -> bool:
-        schema = tool.spec.input_schema_text
-        return (in_quotes in schema or "\\" in schema) and name in _property_names(schema)
-
-    return test
 
 
 def scalar_text(value: object) -> str | None:
