@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 class ToolRegistry(Registrar):
     """Registry of tools, toolsets and what else hosts and plugins contribute; resolves tools and runs calls.
 
-    Readers see one consistent catalogue, before or after a change; only writers take a lock. It may be used from any
-    thread and from any task at once.
+    It may be used from any thread and from any task at once. Tools that another registry has resolved are refused by a
+    `ValueError`.
 
     Args:
         limits: What calls may use, where their tool sets nothing else.
@@ -195,7 +195,6 @@ class ToolRegistry(Registrar):
 
         Raises:
             ProcessorError: A step of the host failed; a plugin's failing step is left out.
-            ValueError: Another registry has resolved its tools.
         """
         await self._load("register_processors")
         if request.tools is None:
@@ -228,7 +227,6 @@ class ToolRegistry(Registrar):
         Raises:
             FatalToolError: The tool ends the turn.
             TurnAbortedError: A callback ends the turn.
-            ValueError: `resolved` was resolved by another registry.
             asyncio.CancelledError: The caller was cancelled.
         """
         if isinstance(name, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
@@ -276,9 +274,6 @@ class ToolRegistry(Registrar):
         Returns:
             The `action`, `"allow"`, `"ask"` or `"deny"`, and its `reason`: of a denial, the text for the model. A call
             that can't run, as it is unknown, not offered or invalid, is denied.
-
-        Raises:
-            ValueError: `resolved` was resolved by another registry.
         """
         context = EMPTY_CONTEXT if context is None else context
         _, dispatcher, snapshot, settings = await self._ready([name], resolved, context)
@@ -316,7 +311,6 @@ class ToolRegistry(Registrar):
             The results in call order, and the error that ends the turn, if any.
 
         Raises:
-            ValueError: `resolved` was resolved by another registry.
             asyncio.CancelledError: The caller was cancelled. A `batch` still has the results then.
         """
         return await (await self.batch(calls, resolved, context, **options)).run()

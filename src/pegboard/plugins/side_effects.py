@@ -23,12 +23,7 @@ _T = TypeVar("_T")
 
 
 def run_in_thread(seconds: float, function: Callable[..., _T], *arguments: Any) -> _T:
-    """Calls the function in a daemon thread and waits for it.
-
-    Raises:
-        TimeoutError: It took longer than `seconds`; it may still be running.
-        BaseException: Whatever it raised, `SystemExit` included.
-    """
+    """What a function returns or raises in a daemon thread; a `TimeoutError` if it took longer, and may still run."""
     values, errors, own = list[_T](), list[BaseException](), os.getpid()
 
     def work() -> None:

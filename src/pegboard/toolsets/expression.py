@@ -3,10 +3,8 @@ r"""Parser of predicates, from the text that `--where` takes and `str(predicate)
     any     = all {"or" all}
     all     = one {"and" one}
     one     = "not" one | "(" any ")" | word | key ":" value
-    word    = "read_only" | "destructive" | "idempotent" | "open_world" | "edit" | "long_running" | "deferred"
-            | the name of a registered predicate
-    key     = "name" | "tag" | "kind" | "plugin" | "toolset" | "distribution" | "source"
-            | "property" | "user" | "agent" | "model" | "provider" | "state." value
+    word    = one of `FLAGS` | the name of a registered predicate
+    key     = one of `KEYS` | "state." value
     value   = bare | JSON string | "'" anything but a quote "'"
     bare    = anything but spaces, brackets and quotes
 
@@ -14,13 +12,8 @@ r"""Parser of predicates, from the text that `--where` takes and `str(predicate)
 where it holds a space, a round bracket or a quote, and don't change what `*` and `?` mean. The key of a state ends
 at the first colon unless it is quoted: `state."a:b":yes`.
 
-In JSON a predicate is an object with one key:
-
-    {"and": [...]}  {"or": [...]}  {"not": ...}
-    {"is": "read_only"}                                 a flag
-    {"name": "git_*"}                                   a value under a key
-    {"state": {"key": "plan", "pattern": "true"}}       a value of the context's state
-    {"custom": "cheap"}                                 a registered callable
+In JSON a predicate is an object with one key: `{"and": [...]}`, `{"or": [...]}`, `{"not": ...}`, `{"is": "read_only"}`,
+`{"name": "git_*"}`, `{"state": {"key": "plan", "pattern": "true"}}` or `{"custom": "cheap"}`.
 """
 
 from __future__ import annotations
