@@ -36,7 +36,6 @@ from pegboard.toolsets.toolset import (
     first_problems,
     owned_tool,
     schema_problem,
-    toolset_name,
     unknown_names,
 )
 from pegboard.typing import frozen
@@ -428,21 +427,17 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         ToolsetError: A toolset failed, or gave something wrong, and `on_toolset_error` is `"fail"`.
     """
     owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
-    sources: list[Any] = owned
     offers: list[ToolsetResult] = []
     taken: dict[str, Tool | None] = dict.fromkeys(conflicting)
     if transforms is not None:
-        static, sources = (), [*transforms.static, *owned]
         offers, taken = await transforms.ask(owned, context, toolset_timeout)
     elif owned:
         offers = await ask_all(owned, context, toolset_timeout)
     if on_toolset_error == "fail":
-        _raise_first(sources, offers)
-    resolved = resolve_names(static, offers, taken, context)
-    if transforms is not None:  # they may depend on the context
-        resolved = attrs.evolve(resolved, trace=attrs.evolve(resolved.trace, reads_context=True))
-    if toolsets:
-        resolved = attrs.evolve(resolved, toolsets=tuple(toolsets))
+        _raise_first(offers)
+    resolved = resolve_names(static if transforms is None else (), offers, taken, context)
+    trace = attrs.evolve(resolved.trace, reads_context=transforms is not None)  # these may depend on it
+    resolved = attrs.evolve(resolved, toolsets=tuple(toolsets), trace=trace)
     if check is not None:
         resolved = await check(resolved)
     deadline = time.monotonic() + predicate_timeout
@@ -453,20 +448,11 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     return _finish(resolved, active, order)
 
 
-def _raise_first(sources: Iterable[Toolset], offers: Iterable[ToolsetResult]) -> None:
+def _raise_first(offers: Iterable[ToolsetResult]) -> None:
     """Raises a `ToolsetError` for the first problem that isn't a note."""
-    for source, offer in zip(sources, offers, strict=True):
-        for problem in (each for each in offer.problems if not each.note):
-            raise ToolsetError(_name_of(source, problem), problem.cause) from problem.error
-
-
-def _name_of(toolset: Toolset, problem: Problem) -> str:
-    """The name of the toolset that a problem is of: this one, or one within it."""
-    within = [toolset]
-    for each in within:  # it grows
-        within += getattr(each, "inner_toolsets", ())
-    names = list(map(toolset_name, within))
-    return next((name for name in names if problem.subject == f"toolset {name!r}"), names[0])
+    for problem in (each for offer in offers for each in offer.problems if not each.note):
+        name = (problem.subject or "").removeprefix("toolset ").strip("'\"")  # as `WrapperToolset` has quoted it
+        raise ToolsetError(name, problem.cause) from problem.error
 
 
 def resolve_static(  # noqa: PLR0913  as above
