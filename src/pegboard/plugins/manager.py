@@ -26,6 +26,7 @@ from pegboard.plugins.names import NameOwners, without
 from pegboard.plugins.plugin import GUARDS, Plugin, load_within
 from pegboard.plugins.side_effects import LOAD_SECONDS, side_effect_problem
 from pegboard.registry import ToolRegistry
+from pegboard.tools.content import ToolResult
 from pegboard.tools.handler import LazyHandler
 from pegboard.tools.spec import Origin, Problem
 from pegboard.tools.tool import Tool
@@ -214,8 +215,6 @@ class PluginManager:
         """Records why a plugin isn't loaded, and denies all calls if it should guard them."""
         if plugin.guards and plugin.settings:
             cause = f"no call runs, as it guards calls, has settings and isn't loaded: {cause}"
-            from pegboard.tools.content import ToolResult
-
             owner = f"plugin {plugin.name!r}"
             text = f"No call runs while {owner}, which guards calls, isn't loaded; registry doctor says why."
             refusal = ToolResult.error("denied", text, detail=f"{owner}: {cause}")
@@ -263,9 +262,8 @@ class PluginManager:
 
     def _recorded(self, plugin: Plugin, catalogue: Catalogue) -> Catalogue:
         """A catalogue with a plugin's present record, and with the callbacks of all plugins."""
-        return catalogue.evolve(
-            plugins={**catalogue.plugins, plugin.name: plugin.record}, plugin_callbacks=self._chains()
-        )
+        plugins = {**catalogue.plugins, plugin.name: plugin.record}
+        return catalogue.evolve(plugins=plugins, plugin_callbacks=self._chains())
 
     def report(self, *problems: Problem) -> None:
         """Adds problems to the registry's."""
@@ -292,11 +290,9 @@ def _record(
     plugin: Plugin, whole: Status, hooks: Iterable[str], tools: Iterable[Tool], faults: Sequence[str]
 ) -> PluginRecord:
     """A plugin's record, with the status `whole` unless it has faults."""
-    status = "partial" if faults else whole
-    names, cause = tuple(sorted(tool.name for tool in tools)), "; ".join(faults) or None
-    return PluginRecord(
-        plugin.name, plugin.origin.distribution, plugin.origin.version, status, tuple(sorted(hooks)), names, cause
-    )
+    status, origin = "partial" if faults else whole, plugin.origin
+    own = tuple(sorted(hooks)), tuple(sorted(tool.name for tool in tools)), "; ".join(faults) or None
+    return PluginRecord(plugin.name, origin.distribution, origin.version, status, *own)
 
 
 def _problems(plugin: Plugin, causes: Iterable[str]) -> list[Problem]:

@@ -45,8 +45,7 @@ _CLOSE_SECONDS: Final = 3.0
 _MOST_ANSWER: Final = 1 << 28  # bytes
 _UNFINISHED: Final = "it ended the process, or took too long, once it was imported"
 _SILENT: Final = "its toolsets ended the process, or didn't answer, when asked for what they publish"
-MOST_MEMORY: Final = 4 << 30
-"""Bytes of data that a plugin may use while it is loaded, where the system can enforce it."""
+MOST_MEMORY: Final = 4 << 30  # bytes of data that a plugin may use while it is loaded, where the system enforces it
 
 
 def probe_plugins(
@@ -208,14 +207,13 @@ def short_helps(commands: Mapping[str, click.Command]) -> dict[str, str]:
 
 def _command_helps(loaded: Plugin) -> Mapping[str, str]:
     """A line of help for each command that the plugin adds to `registry`, by name; a hook that raises is a fault."""
-    implementations = loaded.implementations.get("pegboard_register_commands")
-    if implementations is None:
+    if "pegboard_register_commands" not in loaded.implementations:
         return {}
     import click
 
     group = click.Group()
     try:
-        for each in implementations:
+        for each in loaded.implementations["pegboard_register_commands"]:
             each.function(*(group for _ in each.argnames))
         return short_helps(group.commands)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
@@ -227,9 +225,9 @@ def manifest_of(loaded: Plugin) -> PluginManifest:
     """The manifest of a loaded plugin: its tools' specs, and the names of everything else."""
     requests = {tool.name: RequestFacts.of(tool) for tool in loaded.tools}
     return PluginManifest(
-        plugin=loaded.origin.plugin or "",
-        distribution=loaded.origin.distribution,
-        version=loaded.origin.version,
+        loaded.name,
+        loaded.origin.distribution,
+        loaded.origin.version,
         tools=tuple(tool.spec for tool in loaded.tools),
         hooks=loaded.hooks,
         names={kind: tuple(names) for kind, names in loaded.names.items() if names},
@@ -278,8 +276,7 @@ def _answers_together(jobs: Iterable[Mapping[str, Any]]) -> Iterator[list[dict[s
 
 def _publishing(loaded: Plugin) -> tuple[list[OwnedToolset], dict[str, str]]:
     """The plugin's toolsets that publish tools, and the stamps of the files that these are read from."""
-    files: dict[str, str] = {}
-    publishing: list[OwnedToolset] = []
+    publishing, files = list["OwnedToolset"](), dict[str, str]()
     for toolset in loaded.toolsets:
         try:
             paths = published_files(toolset)
