@@ -41,7 +41,6 @@ from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
 from pegboard.tools.limits import DEFAULT_LIMITS, Limits, ResultLimits
 from pegboard.tools.services import Services
-from pegboard.tools.spec import Policy
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import tools_from
 from pegboard.typing import JsonSchema
@@ -104,7 +103,8 @@ class LocalExecutor:
         services: Services | Mapping[Any, Any] | None = None,
     ) -> None:
         found = (tool for given in tools for tool in tools_from(given, foreign=True))
-        self._tools: Final = {tool.name: tool.evolve(policy=_once(tool.policy)) for tool in found}
+        once = {"retries": 0, "result_limits": None}  # the caller retries, and limits results
+        self._tools: Final = {tool.name: tool.evolve(policy=attrs.evolve(tool.policy, **once)) for tool in found}
         self.active = active
         self._executors: Final = dict(executors or {})
         self._runtime: Final = Runtime(locks=LockManager(limits.max_concurrency), executor=self._executor)
@@ -185,11 +185,6 @@ class LocalExecutor:
 
 
 _WHOLE: Final = ResultLimits(lines=None, bytes=None, media_bytes=None)
-
-
-def _once(policy: Policy) -> Policy:
-    """The policy of one attempt, for a caller that retries and limits results itself."""
-    return attrs.evolve(policy, retries=0, result_limits=None)
 
 
 def _permission_for(request: ApprovalRequest) -> PermissionRequired:

@@ -134,16 +134,14 @@ def is_fresh(stamps: Mapping[bytes, bytes]) -> bool:
     return all(stamp_of(path) == stamp for path, stamp in stamps.items())
 
 
-UNKNOWN_VERSION = "0+unknown"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 def own_version() -> str:
     """The version of the installed pegboard, by the name of its metadata folder; `"0+unknown"` if it has none."""
     folder = _metadata_folder()
-    if folder is None:
-        return UNKNOWN_VERSION
-    return os.path.basename(folder).removeprefix("pegboard-").removesuffix(".dist-info")
+    name = "0+unknown" if folder is None else os.path.basename(folder)
+    return name.removeprefix("pegboard-").removesuffix(".dist-info")
 
 
 def _metadata_folder() -> str | None:
