@@ -368,13 +368,12 @@ class Registrar:
 
             contributions = self.contributions
             with contributions.lock:
-                made = self._services or Services(
+                self._services = self._services or Services(
                     {type(self): self},
                     of_plugins=partial(contributions.find_own, "services"),
                     may_be_of_plugins=partial(contributions.may_find, "services"),
                     packages=_packages_with_service,
                 )
-                self._services = made
         return self._services
 
     def tools(self) -> tuple[Tool, ...]:

@@ -86,7 +86,7 @@ def load(
     own = {found.name: merged.settings(found.name, found.distribution) for found in discovery.entries}
     manager = PluginManager(registry, own, config, seconds)
     registry.contributions.manager, registry.contributions.executors = manager, executor_setups(config)
-    loading = _Loading(manager, own, refresh=refresh, progress=progress)
+    loading = _Loading(manager, refresh=refresh, progress=progress)
     wanted = loading.choose(discovery, names_to_block(config, block), config.enable)
     own |= {found.name: merged.settings(found.name, found.distribution) for found in wanted}
     if live:
@@ -105,9 +105,8 @@ class _Loading:
     """State of one `load`."""
 
     manager: PluginManager
-    settings: Mapping[str, Mapping[str, Any]]
-    refresh: bool = field(kw_only=True)
-    progress: Progress | None = field(kw_only=True)
+    refresh: bool = False
+    progress: Progress | None = None
     cache: CachedManifests = field(factory=CachedManifests, init=False)
 
     def choose(self, discovery: Discovery, blocked: frozenset[str], enable: Iterable[str] | None) -> list[FoundPlugin]:
@@ -157,7 +156,7 @@ class _Loading:
     def list_all(self, wanted: list[FoundPlugin]) -> None:
         """Registers all plugins by their manifests, the cache, or else a first load."""
         by_name = {found.name: found for found in wanted}
-        self.manager.on_stale = lambda name: self.cache.forget(by_name[name], self.settings.get(name, {}))
+        self.manager.on_stale = lambda name: self.cache.forget(by_name[name], self.manager.settings.get(name, {}))
         known = {found: self.manifest(found) for found in wanted}
         if os.name != "posix":
             for found, manifest in known.items():
@@ -187,7 +186,7 @@ class _Loading:
         if self.refresh:
             return None
         faults: list[str] = []
-        manifest = lookup_manifest(found, self.settings.get(found.name, {}), self.cache, faults)
+        manifest = lookup_manifest(found, self.manager.settings.get(found.name, {}), self.cache, faults)
         self.manager.report(*(Problem.of(found.origin, fault) for fault in faults))
         has_failed = manifest is not None and manifest.failure is not None
         return None if has_failed and operator_log().isEnabledFor(_DEBUG) else manifest
@@ -198,13 +197,13 @@ class _Loading:
             return {}
         from pegboard.plugins.probe import probe_plugins
 
+        settings, brought = self.manager.settings, dict[FoundPlugin, PluginManifest]()
         limits = {"seconds": self.manager.seconds, "seconds_for_all": FIRST_LOADS_SECONDS}
-        brought = dict[FoundPlugin, PluginManifest]()
-        for found, manifest in probe_plugins(unknown, self.settings, progress=self.progress, **limits):
+        for found, manifest in probe_plugins(unknown, settings, progress=self.progress, **limits):
             brought[found] = cached = manifest
             if (cause := manifest.failure) is not None and not cause.startswith("plugins."):
                 cached = evolve(manifest, failure=f"{cause} (cached up to 1 h; retry with --refresh)")
-            self.cache.put(found, self.settings.get(found.name, {}), cached)
+            self.cache.put(found, settings.get(found.name, {}), cached)
         return brought
 
 
@@ -250,7 +249,6 @@ def _load_installed(_block: str, _autoload: str) -> Contributions:
     registry = ToolRegistry()
     manager = registry.contributions.manager = PluginManager(registry)
     discovery = discover() if is_wanted(NO_CONFIG, None) else Discovery()
-    loading = _Loading(manager, {}, refresh=False, progress=None)
-    wanted = loading.choose(discovery, names_to_block(NO_CONFIG, ()), None)
+    wanted = _Loading(manager).choose(discovery, names_to_block(NO_CONFIG, ()), None)
     manager.list_plugins([(found, stale_manifest(found)) for found in wanted])
     return registry.contributions
