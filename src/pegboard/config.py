@@ -53,8 +53,7 @@ _CONFLICTS: Final = get_args(ConflictPolicy)
 _TRUSTED: Final = "trusted.json"
 _QUOTED: Final = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|(["']).*""", re.DOTALL)
 """A quoted part, or an unclosed quote with everything after it, which keeps the match linear."""
-OF_EXECUTORS: Final = ("kind", "codec")
-"""What is ours in `[executors.NAME]`; the rest is the settings of what makes the executor."""
+OF_EXECUTORS: Final = ("kind", "codec")  # what is ours in `[executors.NAME]`; the rest are the executor's settings
 _PLACEMENT: Final = ("executor", "queue", "sends")
 _OF_TABLES: Final = ("plugins", "executors", "tools")
 _SWITCH: Final = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
@@ -430,8 +429,7 @@ def load_config(
     return _with(config, "block", tuple(name.strip() for name in names if name.strip()))
 
 
-_NARROWING: Final = {"block": "project_block", "untrusted": "untrusted", "where": "where"}
-"""Key that an untrusted project may set -> the attribute of `Config` that it is stored in."""
+_NARROWING: Final = {"block": "project_block", "untrusted": "untrusted", "where": "where"}  # of an untrusted project
 
 
 def _with_file(config: Config, file: str, *, binds: bool) -> Config:

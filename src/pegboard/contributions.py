@@ -130,10 +130,10 @@ class Contributions:
         static = self.catalogue
         tool = static.tools.get(name) if resolved is None else resolved.get(name)
         if tool is None or not tool.offered:
-            is_left_out = resolved is not None and (name in static.tools or resolved.was_held_back(name))
-            among = static.ordered if resolved is None else resolved
             from pegboard.dispatch.find import refusal  # only for refusals
 
+            is_left_out = resolved is not None and (name in static.tools or resolved.was_held_back(name))
+            among = static.ordered if resolved is None else resolved
             raise refusal(name, among, exists=tool is not None or is_left_out)
         return tool
 
@@ -161,11 +161,10 @@ class Contributions:
         with self.lock:
             before = self.catalogue
             self.catalogue = now = change(before)
-            for toolset in now.toolsets if now.toolsets is not before.toolsets else ():
-                if toolset not in before.toolsets:
-                    from pegboard.toolsets.toolset import subscribe  # only for toolsets
+            for toolset in [each for each in now.toolsets if each not in before.toolsets]:
+                from pegboard.toolsets.toolset import subscribe  # only for toolsets
 
-                    subscribe(toolset, self.tools_changed)
+                subscribe(toolset, self.tools_changed)
             if self._subscribers and _sources_of(before, by_digest=loads) != _sources_of(now, by_digest=loads):
                 self.tools_changed()
 

@@ -38,8 +38,7 @@ from pegboard.plugins.snapshot import (
 )
 from pegboard.typing import define
 
-_SETTLED_NS: Final = 20_000_000
-"""File times have a resolution of some milliseconds: a file that changed just now may change again unnoticed."""
+_SETTLED_NS: Final = 20_000_000  # file times are coarse: a file that changed just now may change again unnoticed
 _MOST_MANIFEST_BYTES: Final = 16 * 1024 * 1024
 _MOST_SNAPSHOT_BYTES: Final = 128 * 1024 * 1024
 _MOST_FILES: Final = 4_000

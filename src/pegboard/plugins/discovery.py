@@ -31,13 +31,10 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 GROUP: Final = "pegboard"
-MOST_SOURCES: Final = 1_000
-"""A plugin with more files and folders than this isn't cached, but loaded each time."""
+MOST_SOURCES: Final = 1_000  # a plugin with more files and folders than this isn't cached, but loaded each time
 _MOST_RECORD_BYTES: Final = 64 * 1024 * 1024
-_MOST_BYTES: Final = 1024 * 1024
-"""Of any other metadata file."""
-_MOST_PLUGINS: Final = 100
-"""Of one distribution."""
+_MOST_BYTES: Final = 1024 * 1024  # of any other metadata file
+_MOST_PLUGINS: Final = 100  # of one distribution
 _INFO_FOLDER: Final = re.compile(rb"-info(?=/)")
 _FOLDER: Final = re.compile(r"[\w.+!-]+", re.ASCII)
 _HIDDEN: Final = (".", "__pycache__")
@@ -277,16 +274,15 @@ class _Search:
 
     def _check_folder(self, distribution: Distribution) -> None:
         """Raises `MetadataError` if the metadata folder isn't this distribution's, or has files of another."""
-        location = _location(distribution)
+        location, folder = _location(distribution), _folder(distribution)
         if location is None:
             return
-        if not _FOLDER.fullmatch(_folder(distribution)):
+        if not _FOLDER.fullmatch(folder):
             raise MetadataError("its metadata folder has an invalid name")
         if self._carriers is None:
             self._carriers = dict(chain.from_iterable(map(_metadata_folders, self._all)))
-        carrier = self._carriers.get(location.casefold())
-        if carrier is not None:
-            raise MetadataError(f"{carrier} has installed files into its metadata folder {_folder(distribution)}")
+        if carrier := self._carriers.get(location.casefold()):
+            raise MetadataError(f"{carrier} has installed files into its metadata folder {folder}")
 
     def _report(self, plugin: str | None, distribution: str | None, cause: str) -> None:
         """Reports a problem. A name that isn't ASCII is refused, and shown escaped: it could pass for another."""

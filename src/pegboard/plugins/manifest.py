@@ -36,8 +36,7 @@ from pegboard.toolsets.toolset import call_foreign
 from pegboard.typing import JsonObject, frozen
 
 _MOST_CHARACTERS: Final = 1_000
-_MOST_INSTRUCTIONS: Final = 100_001
-"""Of instructions: one more than a request allows, which then refuses those that are too long, by name."""
+_MOST_INSTRUCTIONS: Final = 100_001  # one more than a request allows, which then refuses them by the tool's name
 _FORMAT: Final = 1
 FILE_NAME: Final = "pegboard-manifest.json"
 _MOST_BYTES: Final = 16 * 1024 * 1024
@@ -46,15 +45,10 @@ _MOST_PUBLISHED: Final = 100_000
 _MOST_NAMES: Final = 1_000
 _MOST_LEVELS: Final = 100
 _OF_TOOLS: Final = frozenset(("pegboard_register_tools", "pegboard_register_toolsets"))
-OFFERED: Final = ("exporters", "executors", "models", "services")
-"""What a program gets by name, services by the paths of their types; the plugin that offers it is loaded then."""
-
-KINDS: Final = ("toolsets", *EXTRAS)
-"""What a plugin brings by name, besides tools and commands."""
-
+OFFERED: Final = ("exporters", "executors", "models", "services")  # found by name, which loads the plugin
+KINDS: Final = ("toolsets", *EXTRAS)  # what a plugin brings by name, besides tools and commands
 _NAMED: Final = ("hooks", *KINDS, "commands", "faults")
-_BY_NAME: Final = ("commands", "requests")
-"""The kinds that are objects, by name, and not lists."""
+_BY_NAME: Final = ("commands", "requests")  # the kinds that are objects, by name, and not lists
 
 
 def _limit(most: int, what: str) -> Allowed:

@@ -23,8 +23,7 @@ from pegboard.json import is_object
 from pegboard.tools.spec import Origin, Problem
 from pegboard.typing import define, frozen
 
-KINDS: Final = ("plugins", "tools", "toolsets", "commands", *EXTRAS)
-"""The kinds of names that plugins bring; those of plugins are their entry points' and their distributions'."""
+KINDS: Final = ("plugins", "tools", "toolsets", "commands", *EXTRAS)  # of names; plugins' are their distributions', too
 _FILE: Final = "accepted.json"
 Names = Mapping[str, Mapping[str, str]]  # kind -> name -> the normalised name of a distribution
 

@@ -33,15 +33,13 @@ if TYPE_CHECKING:
 
 MAGIC = b"pegboard snapshot 5\n"
 MISSING = b"-"
-MOST_SECONDS = 3600
-"""How long a snapshot with a failed plugin is valid: the failure may not depend on any file."""
+MOST_SECONDS = 3600  # how long a snapshot with a failed plugin is valid: the failure may not depend on any file
 _PIECE_BYTES = 64 * 1024  # less than what the allocator asks the system for, and gives back
 _MOST_HEADER_BYTES = 16 * 1024 * 1024
 _VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 
 
-Environment = tuple[bytes, str]
-"""The key of a snapshot (interpreter, `sys.path`, project and variables), and its file."""
+Environment = tuple[bytes, str]  # the key of a snapshot (interpreter, `sys.path`, project, variables), and its file
 
 
 def environment(environ: Mapping[str, str] = os.environ) -> Environment | None:

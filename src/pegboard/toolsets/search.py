@@ -40,8 +40,7 @@ def _parameter_names(spec: ToolSpec) -> list[str]:
 
 
 MOST_NEAR: Final = 3  # how many tools with names like a whole query are given, where nothing matches
-MOST_GUESSED: Final = 4
-"""How many words of a query are compared with all known ones; each takes some 20 ms among 10,000 tools."""
+MOST_GUESSED: Final = 4  # how many words of a query are compared with all known ones, 20 ms each among 10,000 tools
 
 
 @frozen

@@ -206,9 +206,7 @@ _MOST_CAUSE: Final = 1_000  # characters
 class Reason(JsonRecord):
     """Decision of one step on one tool: of a resolution, or of a toolset that leaves the tool out for this context."""
 
-    # `"offered"`, `"name"`, `"default"`, `"where"`, `"active"`, `"order"`; what a toolset's wrapper does, such as
-    # `"filtered"`; or what left it out while a request was made ready, such as `"budget"` or `"pack"`
-    step: str
+    step: str  # of the resolution (`"where"`), of a wrapper (`"filtered"`), or of the request's steps (`"budget"`)
     verdict: Literal["in", "out"]  # `"in"`: the tool goes on; `"out"`: that tool isn't offered
     text: str  # why, for people
     tool: str = field(default="", metadata=json_key(""))  # the tool's name, as it would be offered
@@ -335,8 +333,7 @@ def schema_problem(tool: Tool, origin: Origin = HOST) -> Problem | None:
 
 def check_list(answer: Any) -> list[Any]:
     """The items of an untrusted answer, which has to be a sequence of at most 100,000."""
-    # A generator may never end.
-    is_sequence = hasattr(answer, "__getitem__") and hasattr(answer, "__len__")
+    is_sequence = hasattr(answer, "__getitem__") and hasattr(answer, "__len__")  # a generator may never end
     if not is_sequence or isinstance(answer, str | bytes | dict):
         raise TypeError(f"a toolset has to return a list of tools, not {type(answer).__name__}")  # pyright: ignore[reportUnknownArgumentType]
     items: list[Any] = list(islice(answer, _MOST_TOOLS + 1))
@@ -502,11 +499,10 @@ class ToolChange:
         self._mapper.trim(offer)
         failed = (Reason(self.word, "out", f"failed: {cause}", name) for name, cause in faults.items())
         dropped = (evolve(each, tool=self.rename(each.tool)) for each in offer.dropped)
-        earlier = (
-            each.evolve(tool=self.rename(each.tool)) if each.tool and not each.note else each for each in offer.problems
-        )
-        new = first_problems(problems)
-        return ToolsetResult(tools.values(), (*earlier, *self._notes(offer), *new), (*dropped, *failed))
+        names = (self.rename(each.tool) if each.tool and not each.note else each.tool for each in offer.problems)
+        earlier = [each.evolve(tool=name) for each, name in zip(offer.problems, names, strict=True)]
+        problems = [*earlier, *self._notes(offer), *first_problems(problems)]
+        return ToolsetResult(tools.values(), problems, (*dropped, *failed))
 
     def _notes(self, offer: ToolsetResult) -> Iterator[Problem]:
         """Notes on names to change that no tool has had so far."""

@@ -76,12 +76,9 @@ class ToolsetBase(ABC):
 
         async def keep_wanted(offer: ToolsetResult, context: ReadonlyContext) -> ToolsetResult:
             kept, faults = await filter_tools(offer, wanted, context)
-            left = set(kept)
-            dropped = [
-                Reason("filtered", "out", explain_filter(wanted, tool, context, faults), tool.spec.name)
-                for tool in offer
-                if tool not in left
-            ]
+            gone = dict.fromkeys(offer).keys() - kept
+            texts = ((tool.spec.name, explain_filter(wanted, tool, context, faults)) for tool in offer if tool in gone)
+            dropped = [Reason("filtered", "out", text, name) for name, text in texts]
             problems = [Problem(f"tool {name!r} can't be filtered: {cause}", name) for name, cause in faults.items()]
             return ToolsetResult(kept, (*offer.problems, *first_problems(problems)), (*offer.dropped, *dropped))
 
@@ -400,22 +397,20 @@ def _reshape_tool(tool: Tool, reshape: Reshape) -> Tool:
     concurrency = attrs.evolve(own.concurrency, key=tuple(rename.get(name, name) for name in own.concurrency.key))
     if not preset.keys().isdisjoint(own.concurrency.key):  # the model's arguments no longer determine the key
         concurrency = Concurrency("exclusive")
+    permissions = {
+        before.get(name, name) if name in hide else rename.get(name, name): kind  # a hidden one's own name, for rules
+        for name, kind in own.permission_arguments.items()
+    }
     spec = own.evolve(
         input_schema=reshape.reshape_schema(own.input_schema),
         examples=[reshape.reshape_arguments(each) for each in own.examples if reshape.retype.keys().isdisjoint(each)],
         concurrency=concurrency,
-        # A hidden argument has its own name, for rules.
-        permission_arguments={
-            before.get(name, name) if name in hide else rename.get(name, name): kind
-            for name, kind in own.permission_arguments.items()
-        },
+        permission_arguments=permissions,
     )
     shown = [name for name in own.input_schema.get("properties", ()) if name not in hide]
-    reshaped = tool.evolve(
-        spec=spec,
-        own_names={rename.get(name, name): before.get(name, name) for name in shown},
-        presets={**tool.presets, **{before.get(name, name): text for name, text in preset.items()}},
-    )
+    names = {rename.get(name, name): before.get(name, name) for name in shown}
+    presets = {**tool.presets, **{before.get(name, name): text for name, text in preset.items()}}
+    reshaped = tool.evolve(spec=spec, own_names=names, presets=presets)
     check_tool_schemas(reshaped)
     if isinstance(tool.handler, LazyHandler):
         return reshaped
