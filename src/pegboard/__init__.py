@@ -58,8 +58,7 @@ _NAMES = {
 
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = tuple(sorted(_MODULES, key=lambda name: (not name.isupper(), name)))  # pyright: ignore[reportUnsupportedDunderAll]
-_TOPICS = ("approval", "errors", "events", "execution", "messages")
-"""Modules that are attributes, too, without being imported before."""
+_TOPICS = ("approval", "errors", "events", "execution", "messages")  # modules that are attributes without an import
 _FUNCTIONS = "answer_from_result ask_later confirmation_call event_from_json original_call_from parse_partial"
 """Functions that were here, and are in one of these modules now, as the classes that were here are."""
 _RENAMED = {"Placed": "Position", "kept_result_tool": "read_result_tool", "only": "when", "quick": "nonblocking"}

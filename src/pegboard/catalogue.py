@@ -81,9 +81,7 @@ def limit_of(stage: str, where: Where, custom: Any = None) -> Predicate | None:
     return as_predicate(where, custom)
 
 
-TOOL_STAGES: Final = (*tuple(CALLBACK_STAGES)[:7], "observe")
-"""The stages of tool calls."""
-
+TOOL_STAGES: Final = (*tuple(CALLBACK_STAGES)[:7], "observe")  # of tool calls
 EXTRAS: Final = ("predicates", "transforms", "processors", "exporters", "executors", "models", "services")
 """What else plugins bring, by name; services by the paths of their types."""
 

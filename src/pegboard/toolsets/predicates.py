@@ -284,14 +284,7 @@ OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {  # key -> its valu
     "property": lambda tool: _property_names(tool.spec.input_schema_text),
 }
 
-_OF_CONTEXT: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
-    "user": lambda context: _one(context.user),
-    "agent": lambda context: _one(context.agent),
-    "model": lambda context: _one(context.model),
-    "provider": lambda context: _one(context.provider),
-}
-
-KEYS: Final = (*OF_TOOL, *_OF_CONTEXT)  # what comparisons can be about
+KEYS: Final = (*OF_TOOL, "user", "agent", "model", "provider")  # what comparisons can be about
 STATE: Final = "state"  # the key of the session's state, as in `state.mode == 'plan'`
 _OF_STATE: Final = f"{STATE}."
 
@@ -300,7 +293,7 @@ def _reader(key: str) -> Callable[[Any], Iterable[str]]:
     """The function that reads a key of the tool, or of the context or its state."""
     name = key.removeprefix(_OF_STATE)
     if name == key:
-        return OF_TOOL.get(key) or _OF_CONTEXT[key]
+        return OF_TOOL.get(key) or (lambda context: _one(getattr(context, key)))
     return lambda context: _one(scalar_text(context.state[name]) if name in context.state else None)
 
 
@@ -368,8 +361,7 @@ def scalar_text(value: object) -> str | None:
 PredicateFunction: TypeAlias = "Callable[[Tool, ReadonlyContext], bool]"
 """A custom predicate: plain, not async. Where it raises, the tool is out, however it is combined."""
 
-CustomPredicates: TypeAlias = Mapping[str, PredicateFunction]
-"""Custom predicates by their names in texts and JSON."""
+CustomPredicates: TypeAlias = Mapping[str, PredicateFunction]  # by their names in texts and JSON
 
 OPERATORS: Final = ("and", "or", "not")  # words that combine predicates
 RESERVED: Final = frozenset({*OPERATORS, *FLAGS, *KEYS, STATE})  # names that a custom predicate can't have
@@ -444,9 +436,7 @@ class Custom(Predicate):
 
 read_only: Final[Predicate] = Flag("read_only")  # hinted to change nothing, by an origin that is trusted
 destructive: Final[Predicate] = Flag("destructive")  # hinted to destroy
-idempotent: Final[Predicate] = Flag("idempotent")
-"""Hinted that the same call twice has the effect of one, by an origin that is trusted."""
-
+idempotent: Final[Predicate] = Flag("idempotent")  # hinted that a second call has no effect, by a trusted origin
 open_world: Final[Predicate] = Flag("open_world")  # hinted to reach outside
 edit: Final[Predicate] = Flag("edit")  # hinted to edit files
 long_running: Final[Predicate] = Flag("long_running")  # answers with an id first and with its result later

@@ -399,8 +399,7 @@ def _add_handler(call: Any, flavour: CallableKind | None, thread: OwnThread | No
     return tool if handler is tool.handler and not is_lazy else tool.evolve(handler=handler)
 
 
-OfferChange: TypeAlias = Callable[[ToolsetResult, ReadonlyContext], Awaitable[ToolsetResult]]
-"""Change of an offer, the result of one query, by a wrapper: gets it and the context."""
+OfferChange: TypeAlias = Callable[[ToolsetResult, ReadonlyContext], Awaitable[ToolsetResult]]  # of one query's result
 
 
 class WrapperToolset:
