@@ -106,7 +106,7 @@ def test_every_hook_is_documented(hook: object) -> None:
     assert "Since " in text
     names = hook.__code__.co_varnames[: hook.__code__.co_argcount]
     of_several = {name for name in names if f"`{name}` " in hookspecs.__doc__}
-    assert all(f"\n    {name}: " in text for name in {*names} - of_several)
+    assert all(re.search(rf"^    {name}: |`{name}\b", text, re.MULTILINE) for name in {*names} - of_several)
     if hook.__annotations__["return"] not in NOTHING:
         assert "Returns:" in text
     assert set(hook.__annotations__) == {*names, "return"}

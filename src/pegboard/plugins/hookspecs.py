@@ -12,7 +12,8 @@ plugin's table in `pegboard.toml` (`[plugins.NAME]`), read-only, and empty where
 host's own callbacks. They may be plain or async. `None` means *go on*; anything else is an answer, and the first
 answer ends the stage. `context` has the user and the session; around a call it is that of the tool, whose `values` are
 shared with the tool and later hooks. `tool` is `None` where the name is unknown, and `arguments` are read-only: as
-validated, or after a call as far as they are known.
+validated, or after a call as far as they are known. Around models and turns, `request` is the `ModelRequest` that is
+asked or starts the turn, `outcome` is the turn's `TurnOutcome`, and `error` a `ModelError` or a `CallbackError`.
 
 **Versions**: a deprecated hook or argument works for two more minor releases, with a warning that names its successor.
 Mark an implementation `@hookimpl(optionalhook=True)` to load on older versions that don't have its hook.
@@ -140,8 +141,7 @@ def pegboard_register_services(register: Callable[..., None], settings: Mapping[
 def pegboard_register_commands(group: click.Group) -> None:
     """Adds commands to `registry`. Called for a command that isn't pegboard's own, and by `--help`. Since 0.1.
 
-    Args:
-        group: The command's click group; a command that it already has can't be replaced.
+    `group` is the command's click group; a command that it already has can't be replaced.
     """
 
 
@@ -159,10 +159,7 @@ def pegboard_guards_calls() -> None:
 
 
 def pegboard_needs_posix() -> None:
-    """Marks a plugin that works on Linux and macOS, but not on Windows, where it isn't loaded. Never called.
-
-    Since 0.3.
-    """
+    """Marks a plugin that doesn't work on Windows, where it isn't loaded. Never called. Since 0.3."""
 
 
 def pegboard_before_tool(
@@ -181,12 +178,9 @@ def pegboard_after_tool(
 ) -> ToolResult | Abort | Awaitable[ToolResult | Abort | None] | None:
     """Called with every outcome, errors and denials included, and with later results of a call, too. Since 0.1.
 
-    Args:
-        result: The call's result so far.
-
     Returns:
-        `None` to leave it, the `ToolResult` that replaces it, or `Abort` to leave it and end the turn. All
-        implementations are called, each with the result of the one before.
+        `None` to leave the `result` so far, the `ToolResult` that replaces it, or `Abort` to leave it and end the turn.
+        All implementations are called, each with the result of the one before.
     """
 
 
@@ -195,8 +189,7 @@ def pegboard_on_tool_error(
 ) -> ToolResult | Abort | Awaitable[ToolResult | Abort | None] | None:
     """Called when a call failed: its tool raised or returned an error, or it is unknown, invalid or denied. Since 0.1.
 
-    Args:
-        error: What was raised; for an error that the tool has returned, a `CallError` with its kind and text.
+    `error` is what was raised; for an error that the tool has returned, a `CallError` with its kind and text.
 
     Returns:
         `None` to leave it, a `ToolResult`, which clears the error, or `Abort` to leave it and end the turn.
@@ -208,8 +201,7 @@ def pegboard_wrap_tool(
 ) -> Any:
     """Wraps the execution of a tool, after approval; the first in order is the outermost. Since 0.1.
 
-    Args:
-        call_next: Runs the next wrapper or the tool; takes no arguments, so nothing is edited after approval.
+    `call_next` runs the next wrapper or the tool; it takes no arguments, so nothing is edited after approval.
 
     Returns:
         What `await call_next()` returned, or something instead of it.
@@ -219,10 +211,7 @@ def pegboard_wrap_tool(
 def pegboard_repair_call(
     request: RepairRequest,
 ) -> ToolCall | Mapping[str, Any] | Awaitable[ToolCall | Mapping[str, Any] | None] | None:
-    """Called once for a call with an unknown name or invalid arguments. Since 0.1.
-
-    Args:
-        request: The call, the tools, the schema, the conversation, and what is wrong.
+    """Called once for a call with an unknown name or invalid arguments; `request` says what is wrong. Since 0.1.
 
     Returns:
         `None` to leave the error, the `ToolCall` that was meant, or its arguments; these pass the same stages again.
@@ -231,9 +220,6 @@ def pegboard_repair_call(
 
 def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Answer | Awaitable[Answer | None] | None:
     """Called where a call needs approval, before the host's approver; not for what rules deny. Since 0.2.
-
-    Args:
-        request: The request for approval; `request.subject` tells whether it is about the whole call.
 
     Returns:
         `None` to leave it to the next, and finally to the user; or the answer: `Once`, `Always`, `Reject` or `Later`.
@@ -264,9 +250,6 @@ def pegboard_before_model(
 ) -> ModelResponse | ModelRequest | Awaitable[ModelResponse | ModelRequest | None] | None:
     """Called before a model is asked, in every round of a turn. Since 0.1.
 
-    Args:
-        request: What is asked, after all processors and the callbacks before.
-
     Returns:
         `None` to go on, the `ModelRequest` to go on with, or a `ModelResponse` that answers instead of the model.
         Anything else, and whatever is raised, is a `CallbackError`.
@@ -278,10 +261,7 @@ def pegboard_after_model(
 ) -> ModelResponse | Awaitable[ModelResponse | None] | None:
     """Called with a model's answer, or with the one that replaces it. Since 0.1.
 
-    Args:
-        request: What was asked.
-        response: The answer, as the callbacks before have left it.
-        error: The error that the answer replaces, if `pegboard_on_model_error` has recovered; or `None`.
+    `response` is the answer, as the callbacks before have left it, and `error` what it replaces, or `None`.
 
     Returns:
         `None` to leave it, or the `ModelResponse` that replaces it. Anything else, and whatever is raised, is a
@@ -294,10 +274,6 @@ def pegboard_on_model_error(
 ) -> ModelResponse | Awaitable[ModelResponse | None] | None:
     """Called when a model could not be asked, after all retries, or a callback before it failed. Since 0.1.
 
-    Args:
-        request: What was asked.
-        error: A `ModelError`, or a `CallbackError`.
-
     Returns:
         `None` to leave it, or a `ModelResponse`, which clears the error.
     """
@@ -308,12 +284,8 @@ def pegboard_wrap_model(
 ) -> ModelResponse | Awaitable[ModelResponse] | None:
     """Wraps the request to a model; the first in order is the outermost. Since 0.1.
 
-    Args:
-        request: What is asked.
-        call_next: Calls the next wrapper or the model; may be called again.
-
     Returns:
-        The `ModelResponse`.
+        The `ModelResponse` of `call_next`, which calls the next wrapper or the model, and may be called again.
     """
 
 
@@ -322,9 +294,6 @@ def pegboard_before_turn(
 ) -> ModelRequest | Awaitable[ModelRequest | None] | None:
     """Called before a turn's first request, but not when a turn is resumed. Since 0.1.
 
-    Args:
-        request: The `ModelRequest` that starts it.
-
     Returns:
         `None` to go on, or the `ModelRequest` that replaces it. Anything else, and whatever is raised, is a
         `CallbackError`.
@@ -332,11 +301,7 @@ def pegboard_before_turn(
 
 
 def pegboard_resume_turn(context: ReadonlyContext, outcome: TurnOutcome) -> Awaitable[None] | None:
-    """Called before a turn continues whose calls waited; what it raises is only logged. Since 0.3.
-
-    Args:
-        outcome: The `TurnOutcome` with which it was suspended.
-    """
+    """Called before a turn continues whose calls waited; what it raises is only logged. Since 0.3."""
 
 
 def pegboard_report_turn(
@@ -344,8 +309,7 @@ def pegboard_report_turn(
 ) -> dict[str, Any] | Awaitable[dict[str, Any] | None] | None:
     """Called when a turn has ended, before `pegboard_after_turn`, to report what the turn did. Since 0.3.
 
-    Args:
-        outcome: Its outcome, with the reports so far: those of the turn that it resumes, and of earlier plugins.
+    The outcome has the reports so far: those of the turn that it resumes, and of earlier plugins.
 
     Returns:
         `None`, or a JSON object of at most 1,000,000 characters, which is an event and the plugin's entry in
@@ -356,21 +320,13 @@ def pegboard_report_turn(
 def pegboard_after_turn(
     context: ReadonlyContext, request: ModelRequest, outcome: TurnOutcome
 ) -> Awaitable[None] | None:
-    """Called when a turn has ended, however it ended; what it raises is only logged. Since 0.1.
-
-    Args:
-        request: The `ModelRequest` that started it.
-        outcome: Its outcome; every call in the history has its result.
-    """
+    """Called when a turn has ended, however it ended; what it raises is only logged. Since 0.1."""
 
 
 def pegboard_on_stop(
     context: ReadonlyContext, outcome: TurnOutcome
 ) -> Message | str | Sequence[Message | str] | Awaitable[Any] | None:
-    """Called when the model has answered, so that the turn is about to end. Since 0.1.
-
-    Args:
-        outcome: The outcome if it ended now, with the output, if it has one.
+    """Called when the model has answered, so that the turn is about to end, with this outcome. Since 0.1.
 
     Returns:
         `None` to let it end, or messages that continue it, `TurnLimits.continuations` times; a text is the user's.
@@ -378,11 +334,7 @@ def pegboard_on_stop(
 
 
 def pegboard_observe(event: CallEvent) -> Awaitable[None] | None:
-    """Called with every event of a call's life; what it raises is only logged. Since 0.1.
-
-    Args:
-        event: What happened: `CallPending`, `CallRunning`, `CallUpdated`, or how the call ended.
-    """
+    """Called with every `event` of a call's life; what it raises is only logged. Since 0.1."""
 
 
 def pegboard_check_tools(
