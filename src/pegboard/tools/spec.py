@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 import attrs
-from attrs import field, validators
+from attrs import field
 from attrs.converters import optional
 
-from pegboard.errors import InvalidNameError, at_least, instance_of, one_of, tuple_of, with_name
+from pegboard.errors import InvalidNameError, at_least, one_of, tuple_of, with_name
 from pegboard.json import EMPTY_OBJECT, JsonText, digest_of, encodable_text, is_unicode, json_text, surrogate_fault
 from pegboard.schema.converter import JsonRecord, json_key, json_name
 from pegboard.tools.limits import AT_LEAST_ONE, ResultLimits
@@ -128,6 +128,11 @@ def _names_to_send(given: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
+def _check_executor(_policy: Any, _attribute: Any, value: Any) -> None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ValueError(f"executor must be the name of an executor, or None, got {value!r:.100}")
+
+
 @frozen
 class Policy:
     """Policy for calls of a tool, by the options of the same names; `None` means the registry's default.
@@ -144,7 +149,7 @@ class Policy:
     retries: int = field(default=0, validator=at_least(0))
     max_concurrency: int | None = field(default=None, validator=AT_LEAST_ONE)
     result_limits: ResultLimits | None = None
-    executor: str | None = field(default=None, validator=validators.optional([instance_of(str), validators.min_len(1)]))
+    executor: str | None = field(default=None, validator=_check_executor)
     memory_limit: int | None = field(default=None, validator=at_least(LEAST_MEMORY, or_none=True))
     queue: str | None = field(default=None, converter=optional(check_queue))
     sends: tuple[str, ...] | None = field(default=None, converter=optional(_names_to_send))
