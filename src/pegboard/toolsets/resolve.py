@@ -185,12 +185,11 @@ class ResolvedTools:
 
     def get(self, name: str) -> Tool | None:
         """The offered tool of this name, or `None`."""
-        place = self._places.get(name)
-        return None if place is None else self.tools[place]
+        return self._by_name.get(name)
 
     @cached_property
-    def _places(self) -> Mapping[str, int]:
-        return {tool.spec.name: place for place, tool in enumerate(self.tools)}
+    def _by_name(self) -> Mapping[str, Tool]:
+        return {tool.spec.name: tool for tool in self.tools}
 
     def evolve(self, **changes: Any) -> ResolvedTools:
         """A copy with some attributes changed; explanations name the `tools` that this adds and leaves out."""
@@ -275,16 +274,13 @@ class ResolvedTools:
         reasons = [each for each in trace.dropped if each.tool == name]
         if (tool := trace.by_name.get(name)) is not None:
             steps = ((each, each.passed.get(name)) for each in trace.passes)
-            reasons = [
-                Reason("offered", "in", f"by {tool.origin}"),
-                *reasons,
-                *(Reason(each.step, "in" if ok else "out", each.text(tool)) for each, ok in steps if ok is not None),
-            ]
+            passed = (Reason(each.step, "in" if ok else "out", each.text(tool)) for each, ok in steps if ok is not None)
+            reasons = [Reason("offered", "in", f"by {tool.origin}"), *reasons, *passed]
         held = tuple(why for held, why in self.held_back if held == name)
-        if (place := self._places.get(name)) is not None:
-            if runs := self.tools[place].policy.runs:
+        if (offered := self.get(name)) is not None:
+            if runs := offered.policy.runs:
                 reasons.append(Reason("runs", "in", ", ".join(f"{key} {value}" for key, value in runs.items())))
-            reasons.append(Reason("order", "in", f"{place + 1} of {len(self)}"))
+            reasons.append(Reason("order", "in", f"{self.names.index(name) + 1} of {len(self)}"))
             return Explanation(name, offered=True, reasons=tuple(reasons), notes=held)
         renamed = tuple(tool.spec.name for tool in trace.tools if name in tool.former_names)
         near = () if name in self.considered else renamed or suggest(name[:200], self.considered)
@@ -297,7 +293,7 @@ class ResolvedTools:
         return tools_html(self.tools)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._places
+        return isinstance(name, str) and name in self._by_name
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools)
