@@ -482,8 +482,7 @@ def _with(config: Config, key: str, value: Any) -> Config:
 SERVICE: Final = "pegboard"  # the service in the keyring under which secrets are stored
 _KEYS: Final = "keys.json"
 _SECRET_NAME: Final = re.compile(
-    r"key|token(?!s$)|secret|pass(?:w|p|c|$)|pwd|credential|auth|cookie|bearer|private|signature|dsn|webhook",
-    re.IGNORECASE,
+    r"(?i)key|token(?!s$)|secret|pass(?:w|p|c|$)|pwd|credential|auth|cookie|bearer|private|signature|dsn|webhook"
 )
 _SECRET_VALUE: Final = re.compile(
     r"\b(?:[sprh][kf][-_]|gh[opsu]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|eyJ)[\w-]{6}|://[^/\s]*@|-----BEGIN|"

@@ -48,9 +48,8 @@ class ExecutorSetup(NamedTuple):
 
 def is_factory(thing: Any) -> bool:
     """Whether this is a class or function that makes an executor."""
-    return isinstance(thing, type) or (
-        callable(thing) and not hasattr(thing, "execute") and not hasattr(thing, "execute_tool")
-    )
+    executes = hasattr(thing, "execute") or hasattr(thing, "execute_tool")
+    return isinstance(thing, type) or (callable(thing) and not executes)
 
 
 def _make(source: Any) -> Any:
@@ -338,14 +337,12 @@ class Registrar:
         except TypeError as error:
             raise RegistrationError(f"callback for {stage}: {error}") from None
 
-        def with_links(now: Catalogue, *links: Callback) -> Catalogue:
-            return now.evolve(host_callbacks={**now.host_callbacks, stage: links})
+        def replace_link(now: Catalogue, *new: Callback) -> Catalogue:
+            others = (each for each in now.host_callbacks.get(stage, ()) if each is not link)
+            return now.evolve(host_callbacks={**now.host_callbacks, stage: (*others, *new)})
 
-        def without_link(now: Catalogue) -> Catalogue:
-            return with_links(now, *(each for each in now.host_callbacks[stage] if each is not link))
-
-        self.contributions.change(lambda now: with_links(now, *now.host_callbacks.get(stage, ()), link))
-        return Handle(lambda: self.contributions.change(without_link))
+        self.contributions.change(lambda now: replace_link(now, link))
+        return Handle(lambda: self.contributions.change(replace_link))
 
     def provide(self, service: Any, value: Any, *, scope: ServiceScope | None = None) -> Handle:
         """Provides a service, as a value or a factory, to the tools and toolsets that ask for its type.

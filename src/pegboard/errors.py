@@ -323,11 +323,9 @@ class InvalidNameError(RegistrationError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(
-            f"{name!a} can't name a tool: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first, "
-            "and don't begin with 'pegboard_'. "
-            "Pass name=... with such a name, or pegboard.tools.mapped_name(...) for a foreign one."
-        )
+        rule = "1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first, and don't begin with 'pegboard_'"
+        fix = "Pass name=... with such a name, or pegboard.tools.mapped_name(...) for a foreign one."
+        super().__init__(f"{name!a} can't name a tool: names are {rule}. {fix}")
 
 
 class DuplicateToolError(RegistrationError):
@@ -343,10 +341,8 @@ class DuplicateToolError(RegistrationError):
         self.name = name
         self.held_by = held_by
         self.wanted_by = wanted_by
-        super().__init__(
-            f"tool {name!r} from {wanted_by} can't be registered: {held_by} has one of that name already. "
-            f"Rename one (name=...), dispose the earlier, or register with on_conflict='replace'."
-        )
+        what = f"tool {name!r} from {wanted_by} can't be registered: {held_by} has one of that name already"
+        super().__init__(f"{what}. Rename one (name=...), dispose the earlier, or register with on_conflict='replace'.")
 
 
 class UnknownToolError(PegboardError):

@@ -234,13 +234,8 @@ class ToolRegistry(Registrar):
         if self.contributions.catalogue.has_lazy_callbacks:
             await self._load(*TOOL_STAGES)
         catalogue = self.contributions.catalogue
-        if resolved is None and (
-            self._where
-            or catalogue.has_transforms
-            or type(name) is not str
-            or name not in catalogue.tools
-            or (catalogue.has_checks and await self._is_checked())
-        ):
+        is_plain = type(name) is str and name in catalogue.tools and not (self._where or catalogue.has_transforms)
+        if resolved is None and (not is_plain or (catalogue.has_checks and await self._is_checked())):
             resolved = await self._callable([name], EMPTY_CONTEXT if context is None else context)
         prepared = self._prepared.get(resolved)
         if prepared is None or prepared[0] is not self.contributions.catalogue:

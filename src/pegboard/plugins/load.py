@@ -77,10 +77,8 @@ def load(
     if not is_wanted(config, autoload):
         return registry
     discovery = discover() if discovery is None else discovery
-    entries = [
-        evolve(found, trusted=not is_named(found.name, found.distribution, config.untrusted))
-        for found in discovery.entries
-    ]
+    known = discovery.entries
+    entries = [evolve(each, trusted=not is_named(each.name, each.distribution, config.untrusted)) for each in known]
     discovery = evolve(discovery, entries=tuple(entries))
     merged = evolve(config, plugins={**config.plugins, **(settings or {})})
     own = {found.name: merged.settings(found.name, found.distribution) for found in discovery.entries}

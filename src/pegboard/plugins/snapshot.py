@@ -161,10 +161,8 @@ def own_files() -> tuple[str, ...]:
     metadata = () if folder is None else (os.path.join(folder, "METADATA"),)
     if folder is not None and os.path.dirname(folder) == os.path.dirname(_PACKAGE):
         return metadata
-    code = sorted(
-        os.path.join(place, name) for place, _, names in os.walk(_PACKAGE) for name in names if name.endswith(".py")
-    )
-    return (*code, *metadata)
+    files = (os.path.join(place, name) for place, _, names in os.walk(_PACKAGE) for name in names)
+    return (*sorted(file for file in files if file.endswith(".py")), *metadata)
 
 
 def own_key() -> str:

@@ -179,9 +179,8 @@ class _Joined(Predicate):
     def __str__(self) -> str:
         # Only an `or` within an `and` needs brackets: members of the same word are flattened.
         brackets = "({})" if self.word == "and" else "{}"
-        return f" {self.word} ".join(
-            brackets.format(each) if isinstance(each, _Joined) else str(each) for each in self.members
-        )
+        texts = (brackets.format(each) if isinstance(each, _Joined) else str(each) for each in self.members)
+        return f" {self.word} ".join(texts)
 
 
 @frozen(repr=False)
