@@ -235,7 +235,7 @@ def test_what_is_not_one_clean_json_object_is_refused_with_the_reason(text, why)
 def test_text_is_limited_in_bytes_not_characters():
     text = json.dumps({"a": "é" * 10}, ensure_ascii=False)
     assert parsed(text, len(text.encode())) == {"a": "é" * 10}
-    assert reason(text, len(text)) == "(root): 29 bytes of JSON; the maximum is 19"
+    assert reason(text, len(text)) == "(root): 29 bytes of JSON; the maximum is 19 bytes"
 
 
 def nested_text(levels):

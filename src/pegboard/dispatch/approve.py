@@ -158,8 +158,9 @@ class Asking(ApprovalState):
         if not isinstance(answer, Reject):
             await self.read_grants()
             await state.runtime.threads.run(judge)  # raises a denial by rules or links that have changed since
-        confirmation = confirmation_of(shown, answer, self._history(), self._stored_value())
-        context.confirmation = confirmation or context.confirmation
+        latest = context.confirmation
+        confirmation = confirmation_of(shown, answer, self._history(), latest and latest.stored)
+        context.confirmation = confirmation or latest
         if demand is None:
             self.approval = Approval(request)
         return confirmation
@@ -210,14 +211,13 @@ class Asking(ApprovalState):
     async def decide_again(self) -> None:
         """Repeats `decide` right before the tool runs: permissions, grants and paths may have changed since."""
         await self.decide()
-        request, approval, name = self.request, self.approval, self.state.name
-        if request is not None and approval is None:
-            text = f"{name} was not run: it needs approval after a change of permissions or files. Call it again."
-            raise CallError("denied", text)
-        shown = () if approval is None else approval.patterns
-        if request is not None and shown and not {*request.patterns} <= {*shown}:
-            text = f"{name} was not run: its target has changed since the approval. Ask again."
-            raise CallError("denied", text)
+        request, approval = self.request, self.approval
+        if request is None or (approval and {*request.patterns} <= {*(approval.patterns or request.patterns)}):
+            return
+        why = "it needs approval after a change of permissions or files. Call it again."
+        if approval is not None:
+            why = "its target has changed since the approval. Ask again."
+        raise CallError("denied", f"{self.state.name} was not run: {why}")
 
     def grants(self) -> tuple[Rule, ...]:
         """The grants of this call's session, as rules; those that were read last, if the store is async.
@@ -250,13 +250,11 @@ class Asking(ApprovalState):
     def _reading_failure(self, error: Exception) -> CallError:
         """The error if the store of grants failed; not in its words, as a call that only read has changed nothing."""
         log_failure("reading grants", error)
-        name, why = self.state.name, "what the user has allowed can't be read."
         hint = (error.hint if isinstance(error, ToolError) else None) or "Try again later."
+        why, detail, name = f"what the user has allowed can't be read. {hint}", detail_of(error), self.state.name
         if self.state.started_at is None:
-            text = f"{name} was not run, so nothing was changed: {why} {hint}"
-            return CallError("not_executed", text, detail=detail_of(error))
-        text = f"{name} isn't allowed to go on with this: {why} {hint}"
-        return RefusedError("denied", text, detail=detail_of(error))
+            return CallError("not_executed", f"{name} was not run, so nothing was changed: {why}", detail=detail)
+        return RefusedError("denied", f"{name} isn't allowed to go on with this: {why}", detail=detail)
 
     def _judge_call(self) -> tuple[Evaluation, ApprovalRequest | None]:
         """The rules' evaluation of the call, and the request if the user has to be asked; raises a denial."""
@@ -366,6 +364,7 @@ class Asking(ApprovalState):
 
         The error isn't a `ToolError`, which tools may catch to continue without the permission.
         """
+        latest = self.state.context.confirmation
         self.pending = PendingCall.of(
             request,
             tool_key(self.tool),
@@ -374,15 +373,10 @@ class Asking(ApprovalState):
             earlier=self._history(),
             question_key=self._question_key(request),
             has_own_permissions=self.state.settings.current.are_own,
-            stored=self._stored_value() if stored is None else stored,
+            stored=latest and latest.stored if stored is None else stored,  # it stays until the call stores another
         )
         text = f"{request.call.name} is waiting for the user's answer. Don't call it again until then."
         return CallError("confirmation_required", text)
-
-    def _stored_value(self) -> Any:
-        """The value that the call stored when it was suspended; it stays until the call stores another."""
-        confirmation = self.state.context.confirmation
-        return None if confirmation is None else confirmation.stored
 
     def _history(self) -> tuple[Confirmation, ...]:
         """The answers to this call so far, the latest first."""

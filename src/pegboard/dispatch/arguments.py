@@ -95,15 +95,15 @@ def parse_arguments(
     Raises:
         CallError: `invalid_arguments`, with the reason.
     """
-    if len(text) > most_bytes:  # before encoding it
-        unit = "bytes" if isinstance(text, bytes) else "characters"
-        _refuse(f"{len(text):,} {unit} of JSON; the maximum is {most_bytes:,} bytes")
-    try:
-        data = text.encode() if isinstance(text, str) else text
-    except UnicodeEncodeError:
-        _refuse("the text contains a lone surrogate")
+    data: Any = text
+    if isinstance(text, str) and len(text) <= most_bytes:  # a longer one isn't even encoded
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            _refuse("the text contains a lone surrogate")
     if len(data) > most_bytes:
-        _refuse(f"{len(data):,} bytes of JSON; the maximum is {most_bytes:,}")
+        unit = "characters" if isinstance(data, str) else "bytes"
+        _refuse(f"{len(data):,} {unit} of JSON; the maximum is {most_bytes:,} bytes")
     if len(data) > most_nodes and _is_too_wide(data, most_nodes):
         _refuse(_too_many(most_nodes))
     try:

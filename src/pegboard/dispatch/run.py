@@ -194,12 +194,8 @@ def start(
 
     Returns its value and `None`, or an awaitable of the value. The lock manager is left at the end if `has_entered`.
     """
-    runtime, began, is_first, handler = (
-        state.runtime,
-        monotonic(),
-        state.started_at is None,
-        cast("Handler", tool.handler),
-    )
+    runtime, handler, began, is_first = state.runtime, tool.handler, monotonic(), state.started_at is None
+    assert isinstance(handler, Handler)
     off_loop, waits, thread = tool.runs_off_loop, False, None
     try:
         if is_first and state.settings.emit is None and state.made_context is None:
@@ -329,11 +325,8 @@ async def retry(
     """
     import tenacity  # imported for retries only
 
-    def error_of(state: RetryCallState) -> BaseException:
-        assert state.outcome is not None
-        error = state.outcome.exception()
-        assert error is not None
-        return error
+    def error_of(state: Any) -> BaseException:
+        return state.outcome.exception()
 
     def pause(state: RetryCallState) -> float:
         seconds = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)(state)
