@@ -383,7 +383,7 @@ class _ToolTable:
         if plugin is None and held_by is not None:
             policy = "shadow"
         if policy == "prefix":
-            from pegboard.tools.foreign_names import mapped_name  # only for conflicts
+            from pegboard.tools.spec import mapped_name  # only for conflicts
 
             named = tool.with_spec(name=mapped_name(f"{plugin or 'host'}_{tool.name}"))
             # If the prefixed name is taken too, a plugin's tool is held back, and a host's is an error.

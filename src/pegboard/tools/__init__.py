@@ -11,9 +11,8 @@ _NAMES = {
         "text_of_file"
     ),
     "context": "EMPTY_CONTEXT DisplayUpdate",
-    "foreign_names": "alike mapped_name",
     "handler": "Handler",
-    "spec": "HOST check_name is_valid_name",
+    "spec": "HOST alike check_name is_valid_name mapped_name",
     "stores": "check_artifact_name",
     "tool": "ATTRIBUTE LONG_RUNNING",
     "typed": "tools_from",

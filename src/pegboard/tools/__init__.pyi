@@ -21,9 +21,14 @@ from pegboard.tools.content import (
     text_of_file as text_of_file,
 )
 from pegboard.tools.context import EMPTY_CONTEXT as EMPTY_CONTEXT, DisplayUpdate as DisplayUpdate
-from pegboard.tools.foreign_names import alike as alike, mapped_name as mapped_name
 from pegboard.tools.handler import Handler as Handler
-from pegboard.tools.spec import HOST as HOST, check_name as check_name, is_valid_name as is_valid_name
+from pegboard.tools.spec import (
+    HOST as HOST,
+    alike as alike,
+    check_name as check_name,
+    is_valid_name as is_valid_name,
+    mapped_name as mapped_name,
+)
 from pegboard.tools.stores import check_artifact_name as check_artifact_name
 from pegboard.tools.tool import ATTRIBUTE as ATTRIBUTE, LONG_RUNNING as LONG_RUNNING
 from pegboard.tools.typed import tools_from as tools_from

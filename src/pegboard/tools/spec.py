@@ -158,7 +158,7 @@ class Policy:
     def runs(self) -> JsonObject:
         """Where calls run, what is sent there, and within which limits: JSON data, without what isn't set."""
         facts = {wire: getattr(self, name) for wire, name in _RUNS.items()}
-        facts["sends"] = None if self.sends is None else list(self.sends)
+        facts["sends"] = None if self.sends is None else [*self.sends]
         return {wire: value for wire, value in facts.items() if value not in (None, 0)}
 
     @classmethod
@@ -169,14 +169,13 @@ class Policy:
         return cls(**{_RUNS[wire]: value for wire, value in data.items()})
 
 
-_RUNS: Final = {  # key in `Policy.runs` -> attribute
-    {"memory_limit": "memoryLimit"}.get(name, name): name
-    for name in ("executor", "queue", "sends", "timeout", "memory_limit", "retries")
-}
+_SAME: Final = ("executor", "queue", "sends", "timeout", "retries")
+_RUNS: Final = {**{name: name for name in _SAME}, "memoryLimit": "memory_limit"}  # key in `Policy.runs` -> attribute
 
 
 MAX_LENGTH: Final = 64
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_ALIKE: Final = str.maketrans("01i-", "oll_")
 
 
 def is_valid_name(name: str) -> bool:
@@ -193,6 +192,28 @@ def check_name(name: str) -> str:
     if not isinstance(name, str) or not is_valid_name(name):  # pyright: ignore[reportUnnecessaryIsInstance]  a caller may pass anything
         raise InvalidNameError(name)
     return name
+
+
+def alike(name: str) -> str:
+    """A key that is equal for names that differ only in case, or in characters that look alike."""
+    return name.lower().translate(_ALIKE)
+
+
+def mapped_name(foreign: str) -> str:
+    """A valid name for a foreign one: itself if it is valid, else a readable part and a digest of the whole.
+
+    Different foreign names get different names: mapped ones end with a digest of the foreign name (40 bits of SHA-256),
+    and a valid name that looks like a mapped one is mapped, too.
+    """
+    if is_valid_name(foreign) and not re.fullmatch(".+_[0-9a-f]{10}", foreign):
+        return foreign
+    import hashlib  # not needed for valid names
+
+    digest = hashlib.sha256(foreign.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    readable = re.sub("[^A-Za-z0-9_-]", "_", foreign)
+    if not re.match("[A-Za-z_]", readable) or readable.lower().startswith("pegboard_"):
+        readable = f"_{readable}"
+    return f"{readable[: MAX_LENGTH - 11]}_{digest}"
 
 
 _Kind: TypeAlias = Literal["function", "freeform", "provider"]

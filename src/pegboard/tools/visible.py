@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, cast
 
+from pegboard.json import is_object
 from pegboard.schema.references import NAMED, ONE, SOME, mapped
 from pegboard.text import escape_hidden
 from pegboard.tools.spec import ToolSpec
@@ -56,10 +57,8 @@ def _texts(data: Any) -> Iterator[str]:
     """All strings of JSON data, including keys."""
     if isinstance(data, str):
         yield data
-    elif isinstance(data, Mapping):
-        for key, value in cast("Mapping[str, Any]", data).items():
-            yield key
-            yield from _texts(value)
+    elif is_object(data):
+        yield from _texts([*data, *data.values()])
     elif isinstance(data, list | tuple):
         for each in cast("list[Any]", data):
             yield from _texts(each)

@@ -20,8 +20,7 @@ from pegboard.errors import ToolsetError, did_you_mean, suggest, tuple_of
 from pegboard.json import digest_of
 from pegboard.schema.converter import ALWAYS, JsonRecord
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.foreign_names import alike
-from pegboard.tools.spec import Origin, Problem
+from pegboard.tools.spec import Origin, Problem, alike
 from pegboard.tools.tool import Tool, tools_html
 from pegboard.toolsets.filters import PREDICATE_SECONDS, Faults, explain_filter, filter_now, filter_tools
 from pegboard.toolsets.predicates import Predicate

@@ -18,9 +18,8 @@ from pegboard.errors import DefinitionError, RegistrationError, near_or_known, w
 from pegboard.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.schema.references import REFERENCES, schemas
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.foreign_names import mapped_name
 from pegboard.tools.handler import Binder, Handler, LazyHandler, own_problems
-from pegboard.tools.spec import MAX_LENGTH, Concurrency, Problem, ToolAnnotations, check_name
+from pegboard.tools.spec import MAX_LENGTH, Concurrency, Problem, ToolAnnotations, check_name, mapped_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.expression import as_predicate
 from pegboard.toolsets.filters import explain_filter, filter_tools

@@ -12,7 +12,7 @@ from pegboard.dispatch.permissions.permissions import Permissions, may_take, own
 from pegboard.dispatch.permissions.rule import Rule, wildcard
 from pegboard.errors import ConfigError, did_you_mean, suggest
 from pegboard.json import strict_json
-from pegboard.tools.foreign_names import alike
+from pegboard.tools.spec import alike
 from pegboard.tools.tool import Tool
 
 MOST_FILE: Final = 1 << 20
