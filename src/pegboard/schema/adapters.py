@@ -176,6 +176,12 @@ NUMBER: Final = ScalarAdapter("number", NUMBERS)
 TEXT: Final = ScalarAdapter("string", TEXTS)
 SCALARS: Final[Mapping[Any, ScalarAdapter]] = {NONE: NULL, bool: BOOLEAN, int: INTEGER, float: NUMBER, str: TEXT}
 """The adapter of each scalar's own class."""
+KINDS_OF: Final[Mapping[str, Kinds]] = {
+    **{each.type: each.taken for each in SCALARS.values()},
+    "array": ARRAYS,
+    "object": OBJECTS,
+}
+"""The kinds of each type of JSON Schema."""
 
 
 def scalar_type(adapter: TypeAdapter) -> str:

@@ -12,7 +12,7 @@ import types
 import typing
 from collections import abc
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union, cast
+from typing import Annotated, Any, Final, Literal, NoReturn, TypeAlias, TypeVar, Union, cast
 
 import attrs
 from attrs import field
@@ -20,9 +20,8 @@ from attrs import field
 from pegboard.errors import DefinitionError
 from pegboard.schema.adapters import (
     ANY,
-    ARRAYS,
+    KINDS_OF,
     NULL,
-    OBJECTS,
     SCALARS,
     TEXT,
     AliasAdapter,
@@ -30,7 +29,6 @@ from pegboard.schema.adapters import (
     Choice,
     ChoiceAdapter,
     ForeignAdapter,
-    Kinds,
     MappingAdapter,
     Member,
     NotedAdapter,
@@ -91,18 +89,14 @@ _HOOK_HINT: Final = (
     "Correct its type; or, if the class has its own conversion, register a hook for it with "
     "pegboard.schema.converter.converter() before the tool is defined."
 )
-_KINDS: Final[Mapping[str, Kinds]] = {
-    **{each.type: each.taken for each in SCALARS.values()},
-    "array": ARRAYS,
-    "object": OBJECTS,
-}
 _FIELDS_HINT: Final = (
     "Its annotations must resolve at run time (names imported or defined at module level), and its constructor "
     "must take its fields; or pass input_schema=..."
 )
 _UNWRAPPED: Final = ("Final", "ClassVar", "Required", "NotRequired", "ReadOnly")
 _MOST_CACHED: Final = 4096
-_cache: Final[dict[Hashable, tuple[Any, TypeAdapter]]] = {}
+_Known: TypeAlias = dict[Hashable, tuple[Any, TypeAdapter]]  # annotations with their adapters, by key
+_cache: Final[_Known] = {}
 
 
 # Schemas --------------------------------------------------------------------------------------------------------------
@@ -227,9 +221,7 @@ class _Reader:
     tool: str
     whole: Any
     # Of classes, complete or being read, by the key of their annotations:
-    records: dict[Hashable, tuple[Any, TypeAdapter]] = field(
-        factory=dict[Hashable, tuple[Any, TypeAdapter]], init=False
-    )
+    records: _Known = field(factory=dict[Any, Any], init=False)
     _aliases: dict[Hashable, AliasAdapter] = field(factory=dict[Hashable, AliasAdapter], init=False)
     _owner: Any = field(default=None, init=False)
 
@@ -342,7 +334,7 @@ class _Reader:
         if is_of_fields and has_hook(given.cls):
             return given
         named = notes.get("type", [])
-        kinds = [_KINDS[each] for each in ([named] if isinstance(named, str) else named)]
+        kinds = [KINDS_OF[each] for each in ([named] if isinstance(named, str) else named)]
         if kinds and not any(adapter.kinds() & each for each in kinds):
             why = f"the schema in Annotated allows only {named!r}, which {_annotation_text(inner)} doesn't accept"
             self.refuse(inner, path, why, _HOOK_HINT)

@@ -61,7 +61,7 @@ def to_json_data(value: object) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _writer_of(cls: type[Any]) -> _Writer:
+def _writer_of(cls: type[Any]) -> _Writer:  # noqa: PLR0911  (one for each kind)
     """The writer for the values of a class; raises `_UnwritableError` where they have no JSON form."""
     if cls in _PLAIN:
         return lambda value, _: value
@@ -71,25 +71,22 @@ def _writer_of(cls: type[Any]) -> _Writer:
         return lambda value, above: _writer_of(cast("type[Any]", type(value.value)))(value.value, above)
     if (write := _scalar_writer(cls)) is not None:
         return lambda value, _: write(value)
-    return _inside_writer(cls)
-
-
-def _inside_writer(cls: type[Any]) -> _Writer:
-    """The writer for values that contain others, or have their own serialization."""
     is_container = issubclass(cast("Any", cls), Mapping | AbstractSet | Sequence | MappingView)
     if not is_container and (foreign := foreign_writer(cls)) is not None:
         return _foreign_writer(foreign)
     if (names := names_to_write(cls)) is not None:
         return _container_writer(lambda value: [(key, getattr(value, name)) for name, key in names])
-    if hasattr(cls, "dtype") and not is_container:
-        return _write_array_scalar
-    if not is_container:
-        what = f"{cls.__module__}.{cls.__qualname__} has no JSON form; return text, numbers, lists, dicts, or an "
-        raise _UnwritableError(TypeError, f"{what}attrs class or dataclass of those")
     if issubclass(cls, Mapping):
         return _container_writer(_entries)
-    is_sorted = issubclass(cls, AbstractSet) and not issubclass(cls, MappingView)  # a view has the order of its dict
-    return _container_writer(enumerate, _sorted_items if is_sorted else list)
+    if is_container:
+        is_sorted = issubclass(cls, AbstractSet) and not issubclass(cls, MappingView)  # a view is in its dict's order
+        return _container_writer(enumerate, _sorted_items if is_sorted else list)
+    if hasattr(cls, "dtype"):
+        return _write_array_scalar
+    what = (
+        f"{cls.__module__}.{cls.__qualname__} has no JSON form; return text, numbers, lists, dicts, or an attrs class"
+    )
+    raise _UnwritableError(TypeError, f"{what} or dataclass of those")
 
 
 def _container_writer(
