@@ -169,8 +169,8 @@ class Policy:
         return cls(**{_RUNS[wire]: value for wire, value in data.items()})
 
 
-_SAME: Final = ("executor", "queue", "sends", "timeout", "retries")
-_RUNS: Final = {**{name: name for name in _SAME}, "memoryLimit": "memory_limit"}  # key in `Policy.runs` -> attribute
+_SAME: Final = {name: name for name in ("executor", "queue", "sends", "timeout")}
+_RUNS: Final = {**_SAME, "memoryLimit": "memory_limit", "retries": "retries"}  # key in `Policy.runs` -> attribute
 
 
 MAX_LENGTH: Final = 64

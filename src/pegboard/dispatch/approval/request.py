@@ -269,13 +269,21 @@ class ApprovalRequest(JsonRecord):
         data = super().to_json()
         data["call"]["arguments"] = self.arguments
         if self.tool is not None:
-            data["tool"] = _tool_json(self.tool)
+            spec, former = self.tool.spec, list(self.tool.former_names)
+            shown = {"name": spec.name, "title": spec.title, "description": spec.description, "digest": spec.digest}
+            data["tool"] = {**shown, "origin": str(self.tool.origin), "formerNames": former}
         return {**data, "metadata": self._metadata()} if self.metadata else data
 
     @staticmethod
     def write_data(value: Any) -> Any:
         """The value if it is JSON, else a short text of it."""
-        return value if not json_problems(value) else _text_of(value)
+        if not json_problems(value):
+            return value
+        with suppress(Exception):  # the `repr` of a tool's value may fail
+            text = repr(value)
+            if len(text) <= MOST_SHOWN:
+                return text
+        return f"a {type(value).__name__}"
 
     def _metadata(self) -> JsonObject:
         return {str(name): self.write_data(value) for name, value in self.metadata.items()}
@@ -291,26 +299,6 @@ def _source(tool: Tool) -> str:
 
 def _pretty(data: JsonObject) -> str:
     return visible(json.dumps(data, ensure_ascii=False, indent=2), newlines=True)
-
-
-def _text_of(value: object) -> str:
-    with suppress(Exception):  # the `repr` of a tool's value may fail
-        text = repr(value)
-        if len(text) <= MOST_SHOWN:
-            return text
-    return f"a {type(value).__name__}"
-
-
-def _tool_json(tool: Tool) -> JsonObject:
-    spec = tool.spec
-    return {
-        "name": spec.name,
-        "title": spec.title,
-        "description": spec.description,
-        "origin": str(tool.origin),
-        "formerNames": list(tool.former_names),
-        "digest": spec.digest,
-    }
 
 
 PREVIEW_SECONDS: Final = 10.0

@@ -257,19 +257,14 @@ class WholeCall(Part):
         return Match.NO if rule.allows else Match.PERHAPS
 
 
-def _absolute(folders: Iterable[str]) -> tuple[str, ...]:
-    return tuple(os.path.abspath(each) for each in folders)  # noqa: PTH100  (links are followed later)
-
-
-@frozen
 class Folders:
     """Base folders of relative paths and patterns: the tool's own; for deny and ask rules the call's as well."""
 
-    places: tuple[str, ...] = field(converter=_absolute)  # the folders, made absolute; without any, paths can't be read
-    # cache of patterns resolved there
-    patterns: dict[str, Any] = field(factory=lambda: {}, init=False, repr=False, eq=False)  # noqa: PIE807  dict[...]() is slow
-    # paths by which a call was judged, resolved, by argument
-    parts: dict[str | None, Part] = field(factory=lambda: {}, init=False, repr=False, eq=False)  # noqa: PIE807  dict[...]() is slow
+    def __init__(self, folders: Iterable[str]) -> None:
+        # made absolute, with their links; without any, paths can't be read
+        self.places: Final = tuple(os.path.abspath(each) for each in folders)  # noqa: PTH100
+        self.patterns: Final[dict[str, Any]] = {}  # cache of patterns resolved there
+        self.parts: Final[dict[str | None, Part]] = {}  # paths by which a call was judged, resolved, by argument
 
 
 class UnreadableError(ValueError):
