@@ -131,10 +131,8 @@ def parsed_object(text: str) -> JsonObject | None:
 
     As strict as the validation of calls: no duplicate keys, NaN or infinities.
     """
-    if not text.strip():
-        return {}
     try:
-        value: Any = strict_json(text.encode())
+        value: Any = strict_json(text.encode()) if text.strip() else None
     except ValueError:
         return None
     if value is None:

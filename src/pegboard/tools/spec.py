@@ -60,12 +60,8 @@ class Origin:
     source: str | None = field(default=None, converter=source_name)
 
     def __str__(self) -> str:
-        if self.plugin is None:
-            owner = "the host"
-        elif self.distribution is None:
-            owner = f"plugin {self.plugin!r}"
-        else:
-            owner = f"plugin {self.plugin!r} ({self.distribution} {self.version or '?'})"
+        package = f" ({self.distribution} {self.version or '?'})" if self.distribution else ""
+        owner = f"plugin {self.plugin!r}{package}" if self.plugin else "the host"
         source = f", from {self.source}" if self.source else ""
         return f"{owner}{source}, toolset {self.toolset!r}" if self.toolset else f"{owner}{source}"
 
@@ -226,9 +222,10 @@ ARGUMENT_KINDS: Final = get_args(ArgumentKind)
 
 def freeform_schema(description: str | None = None) -> JsonText:
     """The schema of a freeform tool: an object with one string, `input`, and its description."""
-    string = {"type": "string"} if description is None else {"type": "string", "description": description}
-    properties = {"input": string}
-    return json_text({"type": "object", "properties": properties, "required": ["input"], "additionalProperties": False})
+    text = {"type": "string"} if description is None else {"type": "string", "description": description}
+    return json_text(
+        {"type": "object", "properties": {"input": text}, "required": ["input"], "additionalProperties": False}
+    )
 
 
 FREEFORM_SCHEMA: Final = freeform_schema()

@@ -167,7 +167,7 @@ class CallArtifacts:
             content = TextContent(content)
         if not isinstance(content, CONTENT_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]  (a tool may give anything)
             raise TypeError(f"an artifact is text or one of pegboard's content types, not {type(content).__name__}")
-        artifacts = await self._find()
+        artifacts = await self.context.use_or(Artifacts, _InMemoryArtifacts)
         version = await artifacts.save(name, content, **self._owner)
         self.context.actions.saved(name, version)
         return version
@@ -178,26 +178,23 @@ class CallArtifacts:
         Raises:
             ArtifactError: It isn't there.
         """
-        artifacts = await self._find()
+        artifacts = await self.context.use_or(Artifacts, _InMemoryArtifacts)
         return await artifacts.load(check_artifact_name(name), version, **self._owner)
 
     async def list(self) -> tuple[str, ...]:
         """The names of all artifacts of the conversation and of the user, sorted."""
-        artifacts = await self._find()
+        artifacts = await self.context.use_or(Artifacts, _InMemoryArtifacts)
         return await artifacts.list(**self._owner)
 
     async def delete(self, name: str) -> None:
         """Deletes all versions; does nothing if there are none."""
-        artifacts = await self._find()
+        artifacts = await self.context.use_or(Artifacts, _InMemoryArtifacts)
         await artifacts.delete(check_artifact_name(name), **self._owner)
         self.context.actions.artifact_delta.pop(name, None)
 
     @property
     def _owner(self) -> dict[str, str | None]:
         return {"user": self.context.user, "session": self.context.session}
-
-    async def _find(self) -> Artifacts:
-        return await self.context.use_or(Artifacts, _InMemoryArtifacts)
 
 
 MOST_ENTRIES: Final = 10_000  # default capacity of `_InMemoryMemory`, for all users together

@@ -23,16 +23,15 @@ from pegboard.typing import JsonSchema
 Input = TypeVar("Input")
 Output = TypeVar("Output")
 
-# Options that may be methods that take the input; and their result for arguments that can't be structured
-_ON_INPUT: Final[Mapping[str, Callable[[StructureError], Any]]] = {
-    "preview": lambda _error: None,
-    "check": lambda error: (problem(error.path, error.reason),),
-    "requires_confirmation": lambda _error: True,
-    "read_only": lambda _error: False,
-    "destructive": lambda _error: True,
-    "concurrency": lambda _error: "exclusive",
+# Options that may be methods that take the input, and what they give for arguments that can't be structured; so may
+# `check`, which gives the problem
+_ON_INPUT: Final[Mapping[str, Any]] = {
+    "preview": None,
+    "requires_confirmation": True,
+    "read_only": False,
+    "destructive": True,
+    "concurrency": "exclusive",
 }
-_NONE: Final = type(None)
 _EMPTY: Final = inspect.Parameter.empty
 _NEAR: Final = 0.85  # of 1; a misspelt option is at least as near: `read_onyl`, `readonly`, `preveiw`
 
@@ -106,7 +105,7 @@ def _read_input(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Calla
         hint = "Write call(self, context, input)."
         raise DefinitionError("it has no method `call` that takes a context and an input", tool=name, hint=hint)
     own: JsonSchema | None = getattr(tool, "input_schema", None)
-    if takes is None or takes is _NONE:
+    if takes in (None, type(None)):
         text = NO_INPUT if own is None else schema_as_text(own, name, "input_schema")
         return (lambda: lambda context, _: ((context, None), {})), text
     if read_default(takes, _EMPTY, parameters[1], name)[2] is not None:
@@ -120,17 +119,15 @@ def _read_input(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Calla
     return cache(partial(binder_of, signature, strict=own is not None, of_fields=of_fields)), text
 
 
-def _pass_input_to(
-    make_binder: Callable[[], Binder], method: Callable[..., Any], otherwise: Callable[[StructureError], Any]
-) -> Callable[..., Any]:
-    """A function of the arguments that passes them to the method, structured; `otherwise` if they can't be."""
+def _pass_input_to(method: Callable[..., Any], name: str, make_binder: Callable[[], Binder]) -> Callable[..., Any]:
+    """An option as a function of the arguments, which passes them to the method, structured."""
     with_context = "context" in inspect_signature(method).parameters
 
     def call_method(arguments: Mapping[str, Any], context: ReadonlyContext | None = None) -> Any:
         try:
             (_, structured), _ = make_binder()(ToolContext(), arguments)
         except StructureError as error:
-            return otherwise(error)
+            return (problem(error.path, error.reason),) if name == "check" else _ON_INPUT[name]
         return method(structured, context=context) if with_context else method(structured)
 
     return call_method
@@ -151,8 +148,8 @@ def _options(tool: TypedTool[Any, Any], make_binder: Callable[[], Binder]) -> di
     options: dict[str, Any] = {}
     for name in CommonOptions.__optional_keys__:
         value = getattr(tool, name, "")
-        if name in _ON_INPUT and callable(value):
-            options[name] = _pass_input_to(make_binder, value, _ON_INPUT[name])
+        if callable(value) and (name in _ON_INPUT or name == "check"):
+            options[name] = _pass_input_to(value, name, make_binder)
         elif value != "":
             options[name] = value
     return options
