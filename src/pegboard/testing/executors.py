@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -196,6 +196,7 @@ Start: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
 Scope: TypeAlias = Literal["local", "remote", "durable"]
 ANN: Final = ReadonlyContext(user="ann", session="s", invocation="i", message="m")
 ADDED: Final = {"result": 3}
+_OWN: Final = ("serve", "status")  # what checks need of the executor; all else is of its engine
 
 
 @frozen
@@ -248,7 +249,7 @@ async def check_executor(  # noqa: PLR0913  all but one by name
             for number, (name, check) in enumerate(CHECKS.items()):
                 queue = f"check-{os.getpid()}-{number}"
                 bench = check.bench(start, engine, executor, str(Path(folder, name)), queue)
-                lacking = bench.lacks(check.needs)
+                lacking = [each for each in check.needs if not hasattr(executor if each in _OWN else engine, each)]
                 if only is not None and name not in only:
                     skip[name] = "not asked for"
                 elif check.scope not in scopes:
@@ -336,11 +337,6 @@ class Bench:
             return True
         return bool(more)
 
-    def lacks(self, needs: Iterable[str]) -> list[str]:
-        """The members of the executor or of the engine that a check needs, and that aren't there."""
-        owners = {"serve": self.executor, "status": self.executor}
-        return [each for each in needs if not hasattr(owners.get(each, self.engine), each)]
-
     def registry(
         self, approver: AnyApprover | None = None, executor: Any = None, *, queue: str | None = None, **changes: Any
     ) -> ToolRegistry:
@@ -372,39 +368,37 @@ class Bench:
 
     async def expect_to_add(self, what: str) -> None:
         """Raises `AssertionError` if the executor doesn't run a simple call."""
-        expect((await self.add()).structured_content, ADDED, what)
+        self.expect((await self.add()).structured_content, ADDED, what)
+
+    def expect(self, found: object, wanted: object, what: str = "result") -> None:
+        """Raises `AssertionError` if something isn't as expected."""
+        self.expect_true(found == wanted, f"{what}: expected {wanted!r:.300}, got {found!r:.300}")
+
+    def expect_one_of(self, found: object, wanted: Collection[object], what: str) -> None:
+        """Raises `AssertionError` if something isn't one of several values."""
+        self.expect_true(found in wanted, f"{what}: expected one of {wanted!r}, got {found!r:.300}")
+
+    @staticmethod
+    def expect_true(is_so: object, otherwise: str) -> None:
+        """Raises `AssertionError` with this text if something isn't so."""
+        if not is_so:
+            raise AssertionError(otherwise)
+
+    @staticmethod
+    async def until(condition: Callable[[], bool]) -> None:
+        """Waits until another process has fulfilled a condition."""
+        while not condition():  # noqa: ASYNC110  another process fulfils it
+            await asyncio.sleep(0.01)
 
     async def begin(
         self, name: str, arguments: Mapping[str, Any], call_id: str = "", **of_registry: Any
     ) -> asyncio.Task[ToolResult]:
         """Starts a call of a tool, and waits until the tool has written into the file."""
         task = asyncio.ensure_future(self.call(name, arguments, call_id=call_id, **of_registry))
-        await until(lambda: bool(self.effects) or task.done())
+        await self.until(lambda: bool(self.effects) or task.done())
         return task
 
 
 def effects_in(file: str) -> list[str]:
     """The lines of a file."""
     return Path(file).read_text(encoding="utf-8").splitlines() if Path(file).exists() else []
-
-
-def expect_true(is_so: object, otherwise: str) -> None:
-    """Raises `AssertionError` with this text if something isn't so."""
-    if not is_so:
-        raise AssertionError(otherwise)
-
-
-def expect(found: object, wanted: object, what: str = "result") -> None:
-    """Raises `AssertionError` if something isn't as expected."""
-    expect_true(found == wanted, f"{what}: expected {wanted!r:.300}, got {found!r:.300}")
-
-
-def expect_one_of(found: object, wanted: Collection[object], what: str) -> None:
-    """Raises `AssertionError` if something isn't one of several values."""
-    expect_true(found in wanted, f"{what}: expected one of {wanted!r}, got {found!r:.300}")
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Waits until another process has fulfilled a condition."""
-    while not condition():  # noqa: ASYNC110  another process fulfils it
-        await asyncio.sleep(0.01)

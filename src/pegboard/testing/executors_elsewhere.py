@@ -19,18 +19,7 @@ import attrs
 from pegboard.dispatch.approval.request import Once
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.execution import ExecutionRequest, ExecutionResponse, LocalExecutor
-from pegboard.testing.executors import (
-    ADDED,
-    ANN,
-    EXECUTOR_TOOLS,
-    Bench,
-    check,
-    effects_in,
-    expect,
-    expect_one_of,
-    expect_true,
-    until,
-)
+from pegboard.testing.executors import ADDED, ANN, EXECUTOR_TOOLS, Bench, check, effects_in
 from pegboard.testing.scripted import ScriptedApprover
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
@@ -45,11 +34,11 @@ class RemoteChecks(Bench, scope="remote"):
         self.let_go()
         result = await self.call("check_wait", self.waiting)
         is_other = not result.is_error and self.effects != [f"{os.getpid()}"]
-        expect_true(is_other, f"expected the id of another process, got {self.effects} and {result.text!r:.100}")
+        self.expect_true(is_other, f"expected the id of another process, got {self.effects} and {result.text!r:.100}")
 
     async def a_dying_worker_is_reported(self) -> None:
         result = await self.call("check_error", {"kind": "crash"})
-        expect_one_of(result.kind, ("crashed", "unknown_outcome"), "kind")
+        self.expect_one_of(result.kind, ("crashed", "unknown_outcome"), "kind")
         await self.expect_to_add("the next call")
 
 
@@ -60,14 +49,14 @@ class DurableChecks(Bench, scope="durable"):
         async with self.start() as other:
             for executor in (self.executor, other):
                 result = await self.add(self.file, call_id="toolu_same", executor=executor)
-                expect((result.structured_content, self.effects), (ADDED, ["added"]), "result and runs")
+                self.expect((result.structured_content, self.effects), (ADDED, ["added"]), "result and runs")
             await self.add(self.file, context=attrs.evolve(ANN, session="other"), call_id="toolu_same")
-            expect(len(self.effects), 2, "runs, with one of another session")
+            self.expect(len(self.effects), 2, "runs, with one of another session")
 
     async def a_call_without_an_identity_runs_each_time(self) -> None:
         for _ in range(2):
             await self.add(self.file, context=attrs.evolve(ANN, message=None), call_id="call_0")
-        expect(len(self.effects), 2, "runs")
+        self.expect(len(self.effects), 2, "runs")
 
     async def an_approved_call_survives_its_caller(self) -> None:
         approver = ScriptedApprover(lambda _: Once())
@@ -75,12 +64,12 @@ class DurableChecks(Bench, scope="durable"):
         async with self.start() as other:
             for executor in (self.executor, other):
                 outcome = await self.registry(approver, executor).dispatch([call], context=ANN)
-                expect((outcome.results[0].text, self.effects), ("deleted", ["deleted"]), "result and runs")
-        expect(len(approver.requests), 1, "how often it was approved")
+                self.expect((outcome.results[0].text, self.effects), ("deleted", ["deleted"]), "result and runs")
+        self.expect(len(approver.requests), 1, "how often it was approved")
 
     async def the_id_of_another_call_is_refused(self) -> None:
         kinds = [(await self.add(self.file, a=number, call_id="toolu_again")).kind for number in (1, 2)]
-        expect((kinds, self.effects), ([None, "unknown_outcome"], ["added"]), "kinds of errors, and runs")
+        self.expect((kinds, self.effects), ([None, "unknown_outcome"], ["added"]), "kinds of errors, and runs")
 
     async def two_callers_of_one_call_get_its_result(self) -> None:
         async with self.start() as other:
@@ -88,13 +77,13 @@ class DurableChecks(Bench, scope="durable"):
                 asyncio.ensure_future(self.call("check_wait", self.waiting, call_id="toolu_two", executor=executor))
                 for executor in (self.executor, other)
             ]
-            await until(lambda: bool(self.effects) or any(call.done() for call in calls))
+            await self.until(lambda: bool(self.effects) or any(call.done() for call in calls))
             self.let_go()
-            expect([(await call).text for call in calls], ["waited", "waited"], "results")
-        expect(len(self.effects), 1, "runs")
+            self.expect([(await call).text for call in calls], ["waited", "waited"], "results")
+        self.expect(len(self.effects), 1, "runs")
 
     async def there_is_nothing_to_attach_to_without_a_run(self) -> None:
-        expect(await self.executor.attach("sha256:none"), None, "what is attached to")
+        self.expect(await self.executor.attach("sha256:none"), None, "what is attached to")
 
     async def another_process_attaches_while_the_call_runs(self) -> None:
         keys = list[Any]()
@@ -106,7 +95,7 @@ class DurableChecks(Bench, scope="durable"):
             self.let_go()
             response = await attached
         texts = [response and response.output, (await call).text]
-        expect((texts, len(self.effects)), (["waited", "waited"], 1), "results and runs")
+        self.expect((texts, len(self.effects)), (["waited", "waited"], 1), "results and runs")
 
 
 def _looking(executor: Any, look: Callable[[ExecutionRequest], object]) -> Any:
@@ -161,40 +150,40 @@ class WorkerChecks(Bench, scope="remote", needs=("serve",)):
 
     async def no_worker_is_reported_as_not_run(self) -> None:
         result = await self.add(self.file, queue=self.queue)
-        expect((result.kind, len(self.effects)), ("not_executed", 0), "kind and effects")
+        self.expect((result.kind, len(self.effects)), ("not_executed", 0), "kind and effects")
 
     @check("durable", "serve")
     async def a_call_that_was_not_run_may_be_sent_again(self) -> None:
         first = await self.add(self.file, call_id="toolu_later", queue=self.queue)
-        expect((first.kind, len(self.effects)), ("not_executed", 0), "without a worker")
+        self.expect((first.kind, len(self.effects)), ("not_executed", 0), "without a worker")
         async with self._serving(self._worker()):
             again = await self.add(self.file, call_id="toolu_later", queue=self.queue)
-        expect((again.structured_content, self.effects), (ADDED, ["added"]), "with a worker")
+        self.expect((again.structured_content, self.effects), (ADDED, ["added"]), "with a worker")
 
     async def an_invalid_queue_is_refused(self) -> None:
         for queue in ("..", "a b", "x" * 300, "a.>", "*"):  # set so that the request's own check doesn't refuse it
             executor = _looking(self.executor, lambda request, queue=queue: object.__setattr__(request, "queue", queue))
             result = await self.add(self.file, executor=executor)
-            expect((result.is_error, len(self.effects)), (True, 0), f"a call for the queue {queue!r:.20}")
+            self.expect((result.is_error, len(self.effects)), (True, 0), f"a call for the queue {queue!r:.20}")
 
     async def a_worker_runs_at_most_its_limit_at_once(self) -> None:
         async with self._serving(self._worker(max_concurrency=3)):
             calls = [ToolCall("check_slow", {"file": self.file}, f"toolu_slow_{number}") for number in range(12)]
             outcome = await self.registry(queue=self.queue).dispatch(calls, context=ANN)
-        expect({result.kind for result in outcome.results}, {None}, "kinds")
+        self.expect({result.kind for result in outcome.results}, {None}, "kinds")
         running = most = 0
         for effect in self.effects:
             running += 1 if effect == "began" else -1
             most = max(most, running)
-        expect_one_of(most, (2, 3), "how many calls ran at once, of at most 3")
+        self.expect_one_of(most, (2, 3), "how many calls ran at once, of at most 3")
 
     async def two_workers_run_each_call_once(self) -> None:
         files = [f"{self.file}{number}" for number in range(30)]
         async with self._serving(self._worker(name="one"), self._worker(name="two")):
             calls = [ToolCall("check_add", {"a": 1, "b": 2, "file": file}, file) for file in files]
             outcome = await self.registry(queue=self.queue).dispatch(calls, context=ANN)
-        expect([result.structured_content for result in outcome.results], [ADDED] * 30, "results")
-        expect([effects_in(file) for file in files], [["added"]] * 30, "runs")
+        self.expect([result.structured_content for result in outcome.results], [ADDED] * 30, "results")
+        self.expect([effects_in(file) for file in files], [["added"]] * 30, "runs")
 
     async def a_worker_that_stops_lets_its_calls_end(self) -> None:
         worker = self._worker()
@@ -202,7 +191,7 @@ class WorkerChecks(Bench, scope="remote", needs=("serve",)):
             call = await self.begin("check_wait", self.waiting, queue=self.queue)
             worker.stopping.set()
             self.let_go()
-            expect((await call).text, "waited", "the result of a call whose worker stops")
+            self.expect((await call).text, "waited", "the result of a call whose worker stops")
 
     @check("remote", "serve", "status")
     async def status_lists_workers_and_their_calls(self) -> None:
@@ -211,7 +200,7 @@ class WorkerChecks(Bench, scope="remote", needs=("serve",)):
             found = [each for each in (await self.executor.status()).workers if each.queue == self.queue]
             self.let_go()
             await call
-        expect([sorted(each.running.values()) for each in found], [["check_wait"]], "what the queue's workers run")
+        self.expect([sorted(each.running.values()) for each in found], [["check_wait"]], "what the queue's workers run")
 
     @asynccontextmanager
     async def _answered_by(self, play: _Play) -> AsyncGenerator[Callable[..., Awaitable[ToolResult]]]:
@@ -224,7 +213,7 @@ class WorkerChecks(Bench, scope="remote", needs=("serve",)):
             return _done(caller)
 
         async with self._answered_by(play) as call:
-            expect((await call()).text, "done", "what the queue's only worker answers")
+            self.expect((await call()).text, "done", "what the queue's only worker answers")
 
     async def a_worker_that_asks_nonsense_gets_errors(self) -> None:
         errors = list[str]()
@@ -240,10 +229,10 @@ class WorkerChecks(Bench, scope="remote", needs=("serve",)):
             return _done(caller)
 
         async with self._answered_by(play) as call:
-            expect((await call()).text, "done")
-        expect(len(errors), len(questions), "answers")
+            self.expect((await call()).text, "done")
+        self.expect(len(errors), len(questions), "answers")
         accepted = {*errors} - {"LookupError", "RuntimeError", "ToolError", "CallError", "ValueError"}
-        expect(accepted, set[str](), "answers to nonsense that are no such errors")
+        self.expect(accepted, set[str](), "answers to nonsense that are no such errors")
 
     async def a_worker_that_asks_and_tells_too_much_is_bounded(self) -> None:
         seen, refused = list[Any](), list[str]()
@@ -261,8 +250,8 @@ class WorkerChecks(Bench, scope="remote", needs=("serve",)):
         async with self._answered_by(play) as call:
             result = await call(ToolContext(ANN, listener=seen.append))
         if not result.is_error:
-            expect((result.text, bool(refused)), ("done", True), "result, and whether questions were refused")
-        expect_true(len(seen) <= 10_000, f"{len(seen)} of 12,000 events arrived")
+            self.expect((result.text, bool(refused)), ("done", True), "result, and whether questions were refused")
+        self.expect_true(len(seen) <= 10_000, f"{len(seen)} of 12,000 events arrived")
 
     async def an_invalid_event_is_left_out(self) -> None:
         seen = list[Any]()
@@ -276,8 +265,8 @@ class WorkerChecks(Bench, scope="remote", needs=("serve",)):
             return _done(caller)
 
         async with self._answered_by(play) as call:
-            expect((await call(ToolContext(ANN, listener=seen.append))).text, "done")
-        expect([each.progress for each in seen], [1], "the events that were passed on")
+            self.expect((await call(ToolContext(ANN, listener=seen.append))).text, "done")
+        self.expect([each.progress for each in seen], [1], "the events that were passed on")
 
     async def an_invalid_answer_is_an_error(self) -> None:
         answers = list[bytes]()
@@ -292,8 +281,8 @@ class WorkerChecks(Bench, scope="remote", needs=("serve",)):
             for answer in wrong:
                 answers.append(answer)
                 kind = (await call()).kind
-                expect_one_of(kind, ("crashed", "unknown_outcome"), f"the kind for the answer {answer!r:.40}")
-            expect((await call()).text, "done", "the next result")
+                self.expect_one_of(kind, ("crashed", "unknown_outcome"), f"the kind for the answer {answer!r:.40}")
+            self.expect((await call()).text, "done", "the next result")
 
     async def what_another_version_adds_is_ignored(self) -> None:
         async def play(data: bytes, caller: RemoteCaller) -> bytes:
@@ -301,7 +290,7 @@ class WorkerChecks(Bench, scope="remote", needs=("serve",)):
             return caller.wire.write({"response": {"output": request["tool"], "novel": {"a": 1}}, "novel": [2]})
 
         async with self._answered_by(play) as call:
-            expect((await call()).text, "check_large")
+            self.expect((await call()).text, "check_large")
 
     async def what_comes_after_the_answer_is_left_out(self) -> None:
         seen, late, errors = list[Any](), list[RemoteCaller](), list[BaseException]()
@@ -311,15 +300,17 @@ class WorkerChecks(Bench, scope="remote", needs=("serve",)):
             return _done(caller)
 
         async with self._answered_by(play) as call:
-            expect((await call(ToolContext(ANN, listener=seen.append))).text, "done")
+            self.expect((await call(ToolContext(ANN, listener=seen.append))).text, "done")
             late[0].emit({"type": "progress", "progress": 1})
             try:
                 async with asyncio.timeout(20):
                     await late[0].answer("call", {"name": "check_here", "arguments": {}})
             except Exception as error:  # noqa: BLE001  whatever comes
                 errors.append(error)
-            expect((await call()).text, "done", "the next result")
-        expect((len(seen), len(errors)), (0, 1), "events that were passed on, and refused questions, after the answer")
+            self.expect((await call()).text, "done", "the next result")
+        self.expect(
+            (len(seen), len(errors)), (0, 1), "events that were passed on, and refused questions, after the answer"
+        )
 
 
 def call_once() -> None:
@@ -351,39 +342,39 @@ class KillingChecks(Bench):
     async def _printed_by(self, process: subprocess.Popen[str]) -> list[Any]:
         """Kind and text of the result that a caller prints, which has to end cleanly, and is killed if it doesn't."""
         try:
-            await until(lambda: process.poll() is not None)
+            await self.until(lambda: process.poll() is not None)
         finally:
             process.kill()
             printed, errors = process.communicate()
-        expect((process.returncode, errors), (0, ""), "exit code and what it says")
+        self.expect((process.returncode, errors), (0, ""), "exit code and what it says")
         return json.loads(printed)
 
     @check("remote", "caller")
     async def a_short_program_ends_cleanly(self) -> None:
         for number in range(2):
             process = self._caller("check_add", {"a": 1, "b": 2}, f"toolu_short_{number}")
-            expect((await self._printed_by(process))[0], None, "kind")
+            self.expect((await self._printed_by(process))[0], None, "kind")
 
     @check("durable", "caller")
     async def a_killed_callers_result_is_found_by_its_id(self) -> None:
         process = self._caller("check_wait", self.waiting, "toolu_caller")
         try:
-            await until(lambda: bool(self.effects) or process.poll() is not None)
+            await self.until(lambda: bool(self.effects) or process.poll() is not None)
         finally:
             process.kill()
             process.communicate()
         self.let_go()
         printed = await self._printed_by(self._caller("check_wait", self.waiting, "toolu_caller"))
-        expect((printed, len(self.effects)), ([None, "waited"], 1), "result and runs")
+        self.expect((printed, len(self.effects)), ([None, "waited"], 1), "result and runs")
 
     @check("remote", "kill_worker", "start_worker")
     async def a_killed_worker_runs_no_call_twice(self) -> None:
         call = await self.begin("check_wait", self.waiting, "toolu_killed")
         await self.engine.kill_worker()
         await self.engine.start_worker()
-        expect((await call).kind, "unknown_outcome", "kind")
+        self.expect((await call).kind, "unknown_outcome", "kind")
         self.let_go()
-        expect(len(self.effects), 1, "runs")
+        self.expect(len(self.effects), 1, "runs")
         await self.expect_to_add("the next call")
 
     @check("durable", "kill_worker", "start_worker")
@@ -392,7 +383,7 @@ class KillingChecks(Bench):
         await self.engine.kill_worker()
         await self.engine.start_worker()
         self.let_go()
-        expect(((await call).text, len(self.effects)), ("waited", 2), "result and runs")
+        self.expect(((await call).text, len(self.effects)), ("waited", 2), "result and runs")
 
     @check("durable", "kill_server", "start_server")
     async def a_call_survives_its_server(self) -> None:
@@ -400,7 +391,7 @@ class KillingChecks(Bench):
         await self.engine.kill_server()
         self.let_go()
         await self.engine.start_server()
-        expect(((await call).text, len(self.effects)), ("waited", 1), "result and runs")
+        self.expect(((await call).text, len(self.effects)), ("waited", 1), "result and runs")
 
     @check("remote", "kill_server", "start_server")
     async def a_server_that_is_away_fails_only_the_calls_of_then(self) -> None:
@@ -409,11 +400,11 @@ class KillingChecks(Bench):
             result = await self.add(self.file)
         finally:
             await self.engine.start_server()
-        expect_one_of(result.kind, ("not_executed", "unknown_outcome"), "kind")
+        self.expect_one_of(result.kind, ("not_executed", "unknown_outcome"), "kind")
         for _ in range(20):  # its worker has to reach it again, too
             if (await self.add()).kind is None:
                 break
             await asyncio.sleep(0.25)
         await self.expect_to_add("a call once the server is there again")
         if result.kind == "not_executed":
-            expect(len(self.effects), 0, "effects of a call that was reported as not run")
+            self.expect(len(self.effects), 0, "effects of a call that was reported as not run")
