@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any, Final, NoReturn, cast
@@ -72,9 +73,9 @@ def parse_again(state: CallState, tool: Tool, error: CallError) -> dict[str, Any
 
 def _inner_text(given: object, tool: Tool, limits: Limits) -> str | None:
     """The inner text of arguments that were encoded twice, if coercion is on; else `None`."""
-    if not isinstance(given, str | bytes) or given.lstrip()[:1] not in ('"', b'"') or not _coerces(tool, limits):
+    if not isinstance(given, str | bytes) or len(given) > limits.argument_bytes or not _coerces(tool, limits):
         return None
-    if len(given) > limits.argument_bytes:
+    if given.lstrip()[:1] not in ('"', b'"'):
         return None
     try:
         inner: Any = strict_json(given.encode() if isinstance(given, str) else given)
@@ -421,22 +422,17 @@ def parse_partial(
         most_bytes: Maximum length.
         most_nodes: Maximum number of values.
     """
-    try:
+    with suppress(CallError, TypeError):
         value = parse_arguments(text, most_bytes=most_bytes, most_nodes=most_nodes)
-    except (CallError, TypeError):
-        pass
-    else:
         return Partial(value, complete=bool(text.strip()))
-    try:
+    with suppress(CallError, TypeError, ValueError):
         data = text.encode() if isinstance(text, str) else text
-        if len(data) > most_bytes or (len(data) > most_nodes and _is_too_wide(data, most_nodes)):
-            return Partial({})
-        if _INCOMPLETE_NUMBER.search(data) and not _STRINGS.sub(b'"', data).endswith(b'"'):
-            data = _INCOMPLETE_NUMBER.sub(b"", data)  # so that the digits before it stay
-        begun = from_json(data, allow_inf_nan=False, cache_mode="none", partial_mode="trailing-strings")
-        return Partial(_plain_object(begun, most_nodes))
-    except (CallError, TypeError, ValueError):
-        return Partial({})
+        if len(data) <= most_bytes and not (len(data) > most_nodes and _is_too_wide(data, most_nodes)):
+            if _INCOMPLETE_NUMBER.search(data) and not _STRINGS.sub(b'"', data).endswith(b'"'):
+                data = _INCOMPLETE_NUMBER.sub(b"", data)  # so that the digits before it stay
+            begun = from_json(data, allow_inf_nan=False, cache_mode="none", partial_mode="trailing-strings")
+            return Partial(_plain_object(begun, most_nodes))
+    return Partial({})
 
 
 @define

@@ -213,8 +213,7 @@ class Chain:
     async def first_answer(self, *facts: Any) -> Any:
         """Calls the callbacks until one answers something other than `None`; returns that. Raises as `ask`."""
         for link in self.links:
-            answer = await self.ask(link, *facts)
-            if answer is not None:
+            if (answer := await self.ask(link, *facts)) is not None:
                 return answer
         return None
 

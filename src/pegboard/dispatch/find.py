@@ -45,12 +45,9 @@ async def find(state: CallState) -> Tool:
 async def _load(state: CallState, tool: Tool, lazy: LazyHandler) -> Tool:
     try:
         return lazy.complete(tool, await maybe_await(await state.runtime.threads.run(lazy.load)))
-    except StaleSpecError as error:
-        text = f"{state.call.name} was not run: it has changed since it was listed."
-        raise CallError("tool_failure", text, detail=str(error)) from error
-    except PluginError as error:
-        text = f"{state.call.name} was not run: its plugin failed to load."
-        raise CallError("tool_failure", text, detail=str(error)) from error
+    except (StaleSpecError, PluginError) as error:
+        why = "it has changed since it was listed" if isinstance(error, StaleSpecError) else "its plugin failed to load"
+        raise CallError("tool_failure", f"{state.call.name} was not run: {why}.", detail=str(error)) from error
 
 
 def refusal(name: str, tools: Iterable[Tool], *, exists: bool) -> CallError:
@@ -185,20 +182,18 @@ async def _ask(state: CallState, error: CallError, repairers: tuple[Callback, ..
     """Calls each repairer; the first answer is the repaired call."""
     from pegboard.dispatch.callbacks import Chain  # imports asyncio
 
-    tools, settings, asker = state.snapshot.tools, state.settings, state.request
+    call, tools, settings, asker = state.call, state.snapshot.tools, state.settings, state.request
     schema = None if state.tool is None else state.tool.spec.input_schema
     fault = CallFault(error.kind, error.text, error.problems)
-    request = RepairRequest(state.call, tools, schema, settings.instructions, asker.messages, fault, asker)
-    kinds, failure = (ToolCall, Mapping), partial(_failure, error)
-    chain = Chain(repairers, state.runtime, settings.limits, kinds, state, failure)
+    request = RepairRequest(call, tools, schema, settings.instructions, asker.messages, fault, asker)
+    chain = Chain(repairers, state.runtime, settings.limits, (ToolCall, Mapping), state, partial(_failure, error))
     for link in chain:
-        answer, call = await chain.ask(link, request), state.call
-        if isinstance(answer, ToolCall):  # its id and provider metadata stay
-            changes = {"name": answer.name, "arguments": answer.arguments, "title": answer.title}
-            done = f"{answer.name!r:.80} for {call.name!r:.80}" if answer.name != call.name else "other arguments"
+        if (answer := await chain.ask(link, request)) is not None:
+            changes, done = {"arguments": answer}, "other arguments"
+            if isinstance(answer, ToolCall):  # its id and provider metadata stay
+                changes = {"name": answer.name, "arguments": answer.arguments, "title": answer.title}
+                done = done if answer.name == call.name else f"{answer.name!r:.80} for {call.name!r:.80}"
             return _take(state, attrs.evolve(call, error=None, **changes), f"by {link.owner}: {done}")
-        if answer is not None:
-            return _take(state, attrs.evolve(call, error=None, arguments=answer), f"by {link.owner}: other arguments")
     return _repair_name(state, error)
 
 

@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import attrs
-from attrs import field
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, prepare, validate
@@ -31,7 +30,6 @@ from pegboard.typing import define
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approve import Asking
-    from pegboard.dispatch.callbacks import Chain
     from pegboard.dispatch.permissions.evaluation import Decision
 
 enclosing_call: Final[ContextVar[CallState | None]] = ContextVar("pegboard_enclosing_call", default=None)
@@ -134,7 +132,7 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
         if is_alone and state.depth and is_too_deep(state):
             return
         if callbacks and not is_wrapped and "wrap_call" in callbacks:
-            await _WholeCall(state, partial(run_call, state, is_wrapped=True)).run()
+            await _run_wrapped(state, partial(run_call, state, is_wrapped=True))
             return
         try:
             tool, position = await _prepare_call(state), state.position
@@ -280,7 +278,7 @@ async def finish(state: CallState, result: ToolResult | None = None, error: Base
 async def answer(state: CallState, result: ToolResult | None = None, error: BaseException | None = None) -> None:
     """`finish` for a call whose other stages don't run here, inside its wrappers. Raises as `finish`."""
     run = partial(finish, state, result, error)
-    await (_WholeCall(state, run).run() if "wrap_call" in state.snapshot.callbacks else run())
+    await (_run_wrapped(state, run) if "wrap_call" in state.snapshot.callbacks else run())
 
 
 @cache
@@ -291,38 +289,28 @@ def _callbacks() -> ModuleType:
     return callbacks
 
 
-@define(eq=False)
-class _WholeCall:
-    """A call inside its wrappers: its stages run once, and no wrapper can lose their result."""
+async def _run_wrapped(state: CallState, stages: Callable[[], Awaitable[None]]) -> None:
+    """Runs a call inside its wrappers, the first outermost: its stages once, whose result no wrapper can lose.
 
-    state: CallState
-    stages: Callable[[], Awaitable[None]]
-    cancelled: int | None = field(default=None, init=False)  # cancellations of the task when the stages began
+    Raises as `finish`.
+    """
+    chain, call = _callbacks().chain_of(state, "wrap_call", ToolResult), _callbacks().WrappedCall(state)
+    cancelled: int | None = None  # cancellations of the task when the stages began
 
-    def run(self) -> Awaitable[object]:
-        """Runs the wrappers, the first outermost, and the stages inside them; raises as `finish`."""
-        callbacks = _callbacks()
-        chain, run = callbacks.chain_of(self.state, "wrap_call", ToolResult), self._run_stages
-        facts = callbacks.WrappedCall(self.state), self.state.request
-        for link in reversed(chain.links):
-            run = partial(self._run_inside, chain, link, run, facts)
-        return run()
-
-    async def _run_stages(self) -> ToolResult:
-        if self.cancelled is not None:
+    async def run_stages() -> ToolResult | None:
+        nonlocal cancelled
+        if cancelled is not None:
             raise RuntimeError("call_next() runs a call once, and was called twice; wrap_tool may run its tool again")
-        self.cancelled = running_task().cancelling()
-        await self.stages()
-        self.state.mark_seen()
-        return self._result
+        cancelled = running_task().cancelling()
+        await stages()
+        state.mark_seen()
+        return state.result
 
-    async def _run_inside(
-        self, chain: Chain, link: Callback, run: Callable[[], Awaitable[ToolResult]], facts: tuple[Any, ...]
-    ) -> ToolResult:
+    async def run_inside(link: Callback, run: Callable[[], Awaitable[ToolResult | None]]) -> ToolResult | None:
         """Runs one wrapper around the stages, or around the wrappers further in; returns the result after it."""
-        state, answer, failure = self.state, None, None
+        answer, failure = None, None
         try:
-            answer = await chain.ask(link, *facts, around=run, holds_grace=True)
+            answer = await chain.ask(link, call, state.request, around=run, holds_grace=True)
             if answer is not state.result:
                 answer = await hold_to_limits(state, answer)
         except BaseException as error:  # SystemExit, too
@@ -330,22 +318,28 @@ class _WholeCall:
                 raise
             failure = error
         if not state.is_seen:  # the wrapper failed, or answered, instead of running the call
-            if self.cancelled is not None and running_task().cancelling() > self.cancelled:
+            if cancelled is not None and running_task().cancelling() > cancelled:
                 raise asyncio.CancelledError  # the wrapper has caught that
             await finish(state, answer, failure)
             state.mark_seen()
-        elif answer is not None and not _waits(state, self._result.kind):
-            state.result = answer
-        elif answer is not state.result:
-            failure = failure or ValueError("a call that waits keeps its result")
-            if not isinstance(failure, CallError) or failure.kind != "callback_failure":  # that is logged already
-                log_failure(_callbacks().title_of(link), failure)
-        return self._result
+        else:
+            _take_answer(state, link, answer, failure)
+        return state.result
 
-    @property
-    def _result(self) -> ToolResult:
-        assert self.state.result is not None
-        return self.state.result
+    run = run_stages
+    for link in reversed(chain.links):
+        run = partial(run_inside, link, run)
+    await run()
+
+
+def _take_answer(state: CallState, link: Callback, answer: ToolResult | None, failure: BaseException | None) -> None:
+    """Replaces the result by the answer of a wrapper, unless it failed, which is logged, or the call waits."""
+    if answer is not None and not _waits(state, state.result and state.result.kind):
+        state.result = answer
+    elif answer is not state.result:
+        failure = failure or ValueError("a call that waits keeps its result")
+        if not isinstance(failure, CallError) or failure.kind != "callback_failure":  # that is logged already
+            log_failure(_callbacks().title_of(link), failure)
 
 
 async def _end(state: CallState) -> None:
