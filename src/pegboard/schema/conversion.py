@@ -7,7 +7,7 @@ checks in Python), and raise a `StructureError` with its path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import chain, repeat
@@ -17,6 +17,7 @@ import attrs
 
 from pegboard.json import StructureError, canonical_json, json_text, short_json
 from pegboard.schema.adapters import (
+    ANY,
     ARRAYS,
     NULL,
     NUMBERS,
@@ -43,8 +44,10 @@ from pegboard.schema.adapters import (
     text_key,
 )
 from pegboard.schema.converter import constructor_error, foreign_reader, is_msgspec, is_pydantic, reporting
+from pegboard.schema.fields import MISSING
 from pegboard.schema.references import compiled
 from pegboard.schema.text_types import notation_of
+from pegboard.schema.unstructure import to_json_data
 from pegboard.schema.validator import Validator
 
 StructureHook: TypeAlias = Callable[[Any], Any]
@@ -489,3 +492,44 @@ def as_structure_error(error: Exception, *path: str | int) -> StructureError:
     if isinstance(error, StructureError):
         return error.below(*path)
     return StructureError(f"can't be structured ({type(error).__name__})", path)
+
+
+# Defaults -------------------------------------------------------------------------------------------------------------
+
+_MOST_DEFAULT: Final = 10_000  # characters of its JSON text
+
+
+def json_default(value: Any, adapter: TypeAdapter) -> Any:
+    """A default as JSON data; `MISSING` if it has none (NaN), or it is too long to be sent with every request.
+
+    Also if the type doesn't accept it (`x: int = None`), or makes something else of it, as of an enum's member that
+    only marks a missing value.
+    """
+    try:
+        data = to_json_data(value)
+        if type(data) in (str, list, dict) and len(json_text(data)) > _MOST_DEFAULT:
+            return MISSING
+        if _is_plainly_of(value, adapter):
+            return data
+        made = strictly(adapter)(data)
+    except Exception:  # noqa: BLE001  (no JSON form; a type's own code, or one that is still being read)
+        return MISSING
+    is_plain = isinstance(value, _PLAIN_KINDS) and not isinstance(value, bytes | bytearray)
+    return data if is_plain or isinstance(value, type(made)) or isinstance(made, type(value)) else MISSING
+
+
+_PLAIN_KINDS: Final[tuple[Any, ...]] = (type(None), str, int, float, Sequence, AbstractSet, Mapping)
+
+
+def _is_plainly_of(value: Any, adapter: TypeAdapter) -> bool:
+    """Whether a value is surely of a type: its own scalar, within its bounds, a listed one, or an empty container."""
+    if isinstance(adapter, UnionAdapter):
+        return any(_is_plainly_of(value, each) for each in adapter.members)
+    if isinstance(adapter, ConstrainedAdapter):
+        return _is_plainly_of(value, adapter.inner) and all(each.accepts(value) for each in adapter.checks)
+    if isinstance(adapter, ScalarAdapter):
+        is_of_type = type(value) in adapter.taken and (type(value) is int or adapter.type != "integer")
+        return is_of_type and adapter is not ANY and adapter.cls is None
+    if isinstance(adapter, ChoiceAdapter):
+        return any(type(each.value) is type(value) and each.value == value for each in adapter.choices)
+    return isinstance(adapter, ArrayAdapter | MappingAdapter) and type(value) in adapter.kinds() and not value

@@ -57,6 +57,7 @@ from pegboard.schema.constraints import (
     notes_of,
     validator_constraints,
 )
+from pegboard.schema.conversion import json_default
 from pegboard.schema.converter import converter, has_hook, is_pydantic, model_defaults, model_schema, pydantic_reader
 from pegboard.schema.docstrings import attribute_docs, parse_docstring
 from pegboard.schema.fields import (
@@ -73,7 +74,6 @@ from pegboard.schema.fields import (
     unbound,
 )
 from pegboard.schema.text_types import notation_of
-from pegboard.schema.unstructure import json_default
 from pegboard.typing import JsonSchema, define, frozen
 
 _HINT: Final = (

@@ -10,21 +10,9 @@ from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
-from pegboard.json import MAX_DEPTH, canonical_json, json_text, path_text
-from pegboard.schema.adapters import (
-    ANY,
-    NONE,
-    ArrayAdapter,
-    ChoiceAdapter,
-    ConstrainedAdapter,
-    MappingAdapter,
-    ScalarAdapter,
-    TypeAdapter,
-    UnionAdapter,
-)
-from pegboard.schema.conversion import strictly
+from pegboard.json import MAX_DEPTH, canonical_json, path_text
 from pegboard.schema.converter import foreign_writer, is_pydantic
-from pegboard.schema.fields import MISSING, is_dataclass
+from pegboard.schema.fields import is_dataclass
 from pegboard.schema.text_types import nearest_notation
 
 _Above: TypeAlias = tuple[int, ...]  # the ids of the containers around a value
@@ -205,42 +193,3 @@ def names_to_write(cls: type[Any]) -> tuple[tuple[str, str], ...] | None:
     if tuple in cls.__mro__ and hasattr(cls, "_fields"):
         return tuple((name, name) for name in cast("Any", cls)._fields)
     return None
-
-
-_MOST_DEFAULT: Final = 10_000  # characters of its JSON text
-
-
-def json_default(value: Any, adapter: TypeAdapter) -> Any:
-    """A default as JSON data; `MISSING` if it has none (NaN), or it is too long to be sent with every request.
-
-    Also if the type doesn't accept it (`x: int = None`), or makes something else of it, as of an enum's member that
-    only marks a missing value.
-    """
-    try:
-        data = to_json_data(value)
-        if type(data) in (str, list, dict) and len(json_text(data)) > _MOST_DEFAULT:
-            return MISSING
-        if _is_plainly_of(value, adapter):
-            return data
-        made = strictly(adapter)(data)
-    except Exception:  # noqa: BLE001  (no JSON form; a type's own code, or one that is still being read)
-        return MISSING
-    is_plain = isinstance(value, _PLAIN_KINDS) and not isinstance(value, bytes | bytearray)
-    return data if is_plain or isinstance(value, type(made)) or isinstance(made, type(value)) else MISSING
-
-
-_PLAIN_KINDS: Final = (NONE, str, int, float, Sequence, AbstractSet, Mapping)
-
-
-def _is_plainly_of(value: Any, adapter: TypeAdapter) -> bool:
-    """Whether a value is surely of a type: its own scalar, within its bounds, a listed one, or an empty container."""
-    if isinstance(adapter, UnionAdapter):
-        return any(_is_plainly_of(value, each) for each in adapter.members)
-    if isinstance(adapter, ConstrainedAdapter):
-        return _is_plainly_of(value, adapter.inner) and all(each.accepts(value) for each in adapter.checks)
-    if isinstance(adapter, ScalarAdapter):
-        is_of_type = type(value) in adapter.taken and (type(value) is int or adapter.type != "integer")
-        return is_of_type and adapter is not ANY and adapter.cls is None
-    if isinstance(adapter, ChoiceAdapter):
-        return any(type(each.value) is type(value) and each.value == value for each in adapter.choices)
-    return isinstance(adapter, ArrayAdapter | MappingAdapter) and type(value) in adapter.kinds() and not value
