@@ -133,11 +133,7 @@ def _read_all(fd: int, path: str, limit: int) -> bytes:
 
 
 def parse_toml(content: bytes) -> dict[str, Any]:
-    """Parses the content of a TOML file.
-
-    Raises:
-        ValueError: It isn't TOML; with the position.
-    """
+    """Parses the content of a TOML file; raises `ValueError` with the position if it isn't TOML."""
     import tomllib
 
     try:
@@ -237,11 +233,7 @@ def read_state(name: str) -> dict[str, Any]:
 
 
 def write_state(name: str, data: Mapping[str, Any]) -> None:
-    """Writes a JSON object to a private file of the user's state folder, indented.
-
-    Raises:
-        OSError: It can't be written.
-    """
+    """Writes a JSON object to a private file of the user's state folder, indented; raises `OSError` if it can't be."""
     import json
 
     text = json.dumps({"format": _STATE_FORMAT, **data}, indent=2, sort_keys=True) + "\n"

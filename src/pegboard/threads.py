@@ -116,10 +116,7 @@ class WorkerPool(Renewed):
     async def run_for(self, owner: str, work: Callable[[], Any], not_begun: Callable[[], None] | None = None) -> Any:
         """`run` on behalf of an owner, such as a tool or a plugin, whose share of the threads is limited.
 
-        Args:
-            owner: The owner's name.
-            work: A function without arguments.
-            not_begun: Called if the wait ends before a thread has started the job; it then never runs.
+        `not_begun` is called if the wait ends before a thread has started the work, which then never runs.
         """
         future, known = asyncio.get_running_loop().create_future(), self._owners.setdefault(owner, _Owner(owner))
         job = _Job(self, known, work, contextvars.copy_context(), future, self._workers)
@@ -360,14 +357,10 @@ class OwnThread(Renewed):
     """Daemon thread of one owner, for objects that only one thread may use: it runs its jobs in their order.
 
     Its first job starts it. A job that hangs delays the later ones, but nothing else, not even exit.
-
-    Attributes:
-        owner: Kept alive.
-        name: The owner's name, for errors.
     """
 
-    owner: object
-    name: str
+    owner: object  # kept alive
+    name: str  # the owner's, for errors
     # of the thread, if there is one: (a lock that whoever takes it first keeps, future, function), where nobody waits
     # (`None`, `None`, function), and `None` at its end
     _jobs: queue.SimpleQueue[Any] | None = field(default=None, init=False)

@@ -222,12 +222,8 @@ class Deadline:
     It is paused while the user is asked; the call has no deadline then. `asyncio.timeout` can't end a coroutine that
     ignores cancellation, and costs three times as much.
 
-    Args:
-        seconds: The limit, from its first suspension; `None` is no limit.
-        grace: Seconds to clean up after cancellation; by default a second, or the limit if that is less.
-        watchdog: Watches each step, or `None`.
-        name: Its name in the watchdog's reports.
-        context: The `ToolContext` whose `deadline` each pause extends, or `None`.
+    The limit holds from the first suspension; `None` is none. By default, the coroutine has a second to clean up after
+    its cancellation, or the limit if that is less. Each pause extends the `deadline` of the `ToolContext`.
     """
 
     was_ignored: bool = False  # whether the coroutine ignored cancellation and was closed

@@ -66,11 +66,7 @@ class ProcessTree:
     _mark: str = field(factory=lambda: secrets.token_hex(8), init=False)
 
     def options(self, env: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """The options `env` and `start_new_session` for `subprocess.Popen`, or for asyncio.
-
-        Args:
-            env: The program's environment; this process's by default.
-        """
+        """The options of `Popen`, or of asyncio, for a program with this environment, by default this process's."""
         marks = [os.environ.get(JOB, ""), self._mark if self.finds_daemons else ""]
         marked = {JOB: " ".join(filter(None, marks))} if any(marks) else {}
         return {"env": {**(os.environ if env is None else env), **marked}, "start_new_session": True}

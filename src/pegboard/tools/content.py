@@ -379,11 +379,7 @@ class ToolResult(SayableRecord):
 
     @classmethod
     def from_data(cls, data: JsonMapping) -> ToolResult:
-        """Reads what `to_data` writes.
-
-        Raises:
-            ValueError: It isn't a result; the message has the path.
-        """
+        """Reads what `to_data` writes; raises as `from_json` does."""
         return read_record(cls, data, "result")
 
 

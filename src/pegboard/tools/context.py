@@ -333,10 +333,8 @@ class ToolContext:
     def background(self, work: Awaitable[Any] | Callable[[], Any]) -> str:
         """Runs `work` in the background after the call's first result; completion is an event and a later message.
 
-        In a context made by hand, a coroutine runs in the running event loop; anything else runs immediately.
-
-        Returns:
-            The id of the operation.
+        In a context made by hand, a coroutine runs in the running event loop; anything else runs immediately. Returns
+        the id of the operation.
         """
         if self.host is not None:
             return self.host.background(self, work)

@@ -351,26 +351,19 @@ def _entries_of(things: Mapping[Any, Any]) -> Mapping[Any, ServiceEntry]:
 
 @define(eq=False)
 class Services:
-    """Services that the host provides, by type. Reads don't lock: a change replaces the mapping.
+    """Services that the host provides, by type. Reads don't lock: a change replaces the mapping."""
 
-    Attributes:
-        entries: The services by type; given as values or factories, as `provide` takes them.
-        run: Calls plain factories, which may block, such as in a thread. May be set later, before the first service is
-            opened.
-        of_plugins: Returns the entry of a plugin for the path of a type, or `None`; loads the plugin.
-        may_be_of_plugins: Whether `of_plugins` may have an entry; loads nothing.
-        packages: Returns the packages whose plugins provide the path of a type, loaded or not.
-        changed: Called after each change.
-        lock: Held for each change.
-    """
-
+    # given as values or factories, as `provide` takes them
     entries: Mapping[Any, ServiceEntry] = field(factory=dict[Any, Any], converter=_entries_of)
+    # calls plain factories, which may block; may be set later, before the first service is opened
     run: _Run = field(default=run_in_place, kw_only=True)
+    # what plugins have for the path of a type: the entry, for which the plugin is loaded; whether there may be one;
+    # and the packages whose plugins provide it, loaded or not
     of_plugins: Callable[[str], ServiceEntry | None] = field(default=lambda _: None, kw_only=True)
     may_be_of_plugins: Callable[[str], bool] = field(default=lambda _: False, kw_only=True)
     packages: Callable[[str], Sequence[str]] = field(default=lambda _: (), kw_only=True)
-    changed: Callable[[], None] = field(default=lambda: None, init=False)
-    lock: threading.RLock = field(factory=threading.RLock, init=False)
+    changed: Callable[[], None] = field(default=lambda: None, init=False)  # called after each change
+    lock: threading.RLock = field(factory=threading.RLock, init=False)  # held for each change
     # defaults by type, and the container; a copy by `over` shares it and `lock`
     _shared: dict[Any, Any] = field(factory=dict[Any, Any], init=False)
 

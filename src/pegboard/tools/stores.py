@@ -154,13 +154,8 @@ class CallArtifacts:
     async def save(self, name: str, content: Content | str) -> int:
         """Stores a new version, returns its number, and records it in the call's `artifact_delta`.
 
-        Args:
-            name: As `check_artifact_name` accepts it, such as `"report.pdf"`, `"charts/2026.png"`, `"user:photo.jpg"`.
-            content: A text or one of pegboard's content types.
-
-        Raises:
-            ArtifactError: The name isn't allowed, or the content is too large.
-            TypeError: The content is something else.
+        Names are such as `"report.pdf"`, `"charts/2026.png"`, `"user:photo.jpg"`. Raises `ArtifactError` for one that
+        `check_artifact_name` refuses, and for a content that is too large.
         """
         check_artifact_name(name)
         if isinstance(content, str):
@@ -173,11 +168,7 @@ class CallArtifacts:
         return version
 
     async def load(self, name: str, version: int | None = None) -> Content:
-        """One version, the latest by default.
-
-        Raises:
-            ArtifactError: It isn't there.
-        """
+        """One version, the latest by default; raises `ArtifactError` if it isn't there."""
         artifacts = await self.context.use_or(Artifacts, _InMemoryArtifacts)
         return await artifacts.load(check_artifact_name(name), version, **self._owner)
 
@@ -298,13 +289,7 @@ class CallMemory:
     context: _Context
 
     async def search(self, query: str, *, limit: int = 10, session_only: bool = False) -> tuple[MemoryEntry, ...]:
-        """The entries of this user that match a query, the best first.
-
-        Args:
-            query: In plain words.
-            limit: The maximum number of entries.
-            session_only: Only entries of this conversation.
-        """
+        """The entries of this user, or only those of this conversation, that match a query; the best first."""
         memory = await self.context.use_or(Memory, _InMemoryMemory)
         session = self.context.session if session_only else None
         return await memory.search(query, user=self.context.user, session=session, limit=limit)

@@ -228,14 +228,11 @@ class Tool:
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
-        """Makes a tool from a function, as `@tool` does, with the same options.
+        """Makes a tool from a function, as `@tool` does, with the same options and errors.
 
         Args:
             function: A function, a `functools.partial`, a bound method or a callable object; it isn't changed.
             options: See `ToolOptions`.
-
-        Raises:
-            DefinitionError, InvalidNameError: As `@tool` does.
         """
         return _tool_of_function(function, options, method=False)
 
