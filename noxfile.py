@@ -260,13 +260,25 @@ def release(session: nox.Session) -> None:
 
 @nox.session
 def downstream(session: nox.Session) -> None:
-    """Each plugin's own tests, with nothing installed but what the plugin and its tests ask for."""
+    """Each plugin's own tests, with nothing installed but what it and its tests ask for; `-- NAME...` runs these."""
     local = {plugin.name: plugin for plugin in PLUGINS} | {"fake-vendors": ROOT / "tests" / "fake_vendors"}
-    for plugin in PLUGINS:
+    install(session, "uv>=0.8")
+    failed: list[str] = []
+    for plugin in (each for each in PLUGINS if not session.posargs or each.name in session.posargs):
         asked = nox.project.dependency_groups(nox.project.load_toml(plugin / "pyproject.toml"), "test")
         wanted = (["-e", str(local[name])] if name in local else [name] for name in (plugin.name, *asked))
-        install(session, "-e", ".", *(part for parts in wanted for part in parts))
-        session.run("pytest", str(plugin), "-o", "filterwarnings=default")
+        folder = ROOT / ".nox" / "alone" / plugin.name
+        session.run("uv", "venv", "-q", "--clear", "--python", Path(session.bin, "python"), folder)
+        command = "uv", "pip", "install", "-q", "--python", folder, "-e", "."
+        try:
+            session.run(*command, *(part for parts in wanted for part in parts), env=CONSTRAINED)
+            session.run(
+                folder / "bin" / "pytest", "-m", "not slow", plugin, "-o", "filterwarnings=default", external=True
+            )
+        except nox.command.CommandFailed:
+            failed.append(plugin.name)
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")
 
 
 @nox.session

@@ -1,16 +1,18 @@
 """Builds what is released into `dist`, and checks it: `python scripts/release.py [NAME...]`.
 
 1. The sdist of each package, and its wheel from that sdist.
-2. Of each: its metadata, as PyPI reads it; the licence, `py.typed`, the files of `src`; one version everywhere.
+2. Of each: its metadata, as PyPI reads it; the licence, `py.typed`, the files of `src`; one version everywhere, also as
+   the least one that packages require of each other.
 3. Each package, or those that are named, installed alone into an empty environment, as its README says: nothing it
    needs is missing, it can be imported, and README's first example runs.
-4. All together: what is in them, as `dist/sbom.cdx.json` (CycloneDX).
+4. All together: what they bring along without extras, as `dist/sbom.cdx.json` (CycloneDX).
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,6 +24,8 @@ from collections.abc import Iterable
 from email import message_from_bytes
 from email.message import Message
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
@@ -92,9 +96,10 @@ def check_metadata(metadata: Message) -> Iterable[str]:
     wanted = ("Summary", "License-Expression", "License-File", "Requires-Python", "Description-Content-Type")
     if missing := [field for field in wanted if not metadata[field]]:
         yield f"its metadata have no {', '.join(missing)}"
-    for requirement in metadata.get_all("Requires-Dist", []):
-        if re.match(r"pegboard[-a-z]*", requirement) and "<" not in requirement:
-            yield f"it requires {requirement!r}, without an upper bound"
+    for text in metadata.get_all("Requires-Dist", []):
+        bounds = {each.operator: each.version for each in Requirement(text).specifier}
+        if re.match(r"pegboard\b", text) and (bounds.get(">=") != metadata["Version"] or "<" not in bounds):
+            yield f"it requires {text!r}, which should be of its own version or newer, with an upper bound"
 
 
 def tracked(folder: Path) -> list[str]:
@@ -112,13 +117,13 @@ def try_alone(name: str) -> None:
         CalledProcessError: A command fails.
     """
     readme = PROJECTS[name] / "README.md"
-    said = re.search(r"pip install .*?\.(?=[ '/]).*", readme.read_text("utf-8")) if name != "pegboard" else None
+    said = re.search(r"pip install (?:\. |['\"]?pegboard)[^`#\n]*", readme.read_text("utf-8"))
     with tempfile.TemporaryDirectory() as place:
         environment = Path(place, "alone")
         python = environment / "bin" / "python"
         run("uv", "venv", "-q", "--python", sys.executable, environment)
         install = "uv", "pip", "install", "-q", "--python", python, "--find-links", DIST
-        run(*install, *(wheels_in(said[0]) if said else [wheel_of("pegboard")]))
+        run(*install, *(wheels_in(said[0]) if said and name != "pegboard" else [wheel_of("pegboard")]))
         run("uv", "pip", "check", "-q", "--python", python)
         run(python, "-I", "-c", f"import {name.replace('-', '_')}", place=place)
         project = tomllib.loads((PROJECTS[name] / "pyproject.toml").read_text("utf-8"))
@@ -129,11 +134,14 @@ def try_alone(name: str) -> None:
 
 
 def wheels_in(command: str) -> list[str]:
-    """What a README's `pip install` of a checkout's folders installs, by wheels, and packages of others."""
-    words = [word.strip("'\"") for word in command.partition("#")[0].split()[2:]]
+    """What a README's `pip install` installs: wheels instead of our packages and of a checkout's folders."""
     return [
-        re.sub(r"^(\./plugins/[a-z-]+|\.)", lambda found: wheel_of(Path(found[0]).name or "pegboard"), word)
-        for word in words
+        re.sub(
+            r"^(?:\./plugins/)?(pegboard(?:-[a-z]+)?|\.)(?=\[|$)",
+            lambda found: wheel_of(found[1].replace(".", "pegboard")),
+            word,
+        )
+        for word in shlex.split(command)[2:]
     ]
 
 
@@ -148,9 +156,12 @@ def write_sbom() -> None:
     with tempfile.TemporaryDirectory() as place:
         environment = Path(place, "all")
         run("uv", "venv", "-q", "--python", sys.executable, environment)
-        run("uv", "pip", "install", "-q", "--python", environment, *DIST.glob("*.whl"))
+        # By name: of a file, the list would say where it is on this machine.
+        ours = (f"{name}=={Path(wheel_of(name)).name.split('-')[1]}" for name in PROJECTS)
+        run("uv", "pip", "install", "-q", "--python", environment, "--find-links", DIST, *ours)
         sbom = "--of", "JSON", "-o", DIST / "sbom.cdx.json", "--pyproject", ROOT / "pyproject.toml"
-        run(sys.executable, "-m", "cyclonedx_py", "environment", *sbom, environment / "bin" / "python")
+        options = *sbom, "--mc-type", "library", "--output-reproducible"
+        run(sys.executable, "-m", "cyclonedx_py", "environment", *options, environment / "bin" / "python")
 
 
 def run(*command: str | Path, place: str | Path = ROOT, quiet: bool = False, **environ: str) -> None:

@@ -1,4 +1,4 @@
-"""pegboard-files: tools that read, search and change the files below one folder, and nothing outside of it."""
+"""pegboard-files: tools that read, search and change the files below given folders, and nothing outside of them."""
 
 from __future__ import annotations
 

@@ -1,26 +1,27 @@
-"""Every exporter of the first-party packages, by name."""
+"""Every exporter of the first-party packages, by name; its package is imported when it is made."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from functools import partial
+from importlib import import_module
+from typing import Any, Final
 
-import pegboard_anthropic.anthropic
-import pegboard_bedrock.bedrock
-import pegboard_google.gemini
-import pegboard_ollama.ollama
-import pegboard_openai.openai_chat
-import pegboard_openai.openai_responses
 from pegboard import Exporter
 from pegboard_clients.listing import mcp
 
+
+def _make(module: str, name: str = "exporter") -> Any:
+    return getattr(import_module(module), name)()
+
+
 EXPORTERS: Final[Mapping[str, Callable[[], Exporter]]] = {
-    "openai": pegboard_openai.openai_chat.exporter,
-    "openai-responses": pegboard_openai.openai_responses.exporter,
-    "anthropic": pegboard_anthropic.anthropic.exporter,
-    "gemini": pegboard_google.gemini.exporter,
-    "gemini-schema": pegboard_google.gemini.schema_exporter,
-    "bedrock": pegboard_bedrock.bedrock.exporter,
-    "ollama": pegboard_ollama.ollama.exporter,
+    "openai": partial(_make, "pegboard_openai.openai_chat"),
+    "openai-responses": partial(_make, "pegboard_openai.openai_responses"),
+    "anthropic": partial(_make, "pegboard_anthropic.anthropic"),
+    "gemini": partial(_make, "pegboard_google.gemini"),
+    "gemini-schema": partial(_make, "pegboard_google.gemini", "schema_exporter"),
+    "bedrock": partial(_make, "pegboard_bedrock.bedrock"),
+    "ollama": partial(_make, "pegboard_ollama.ollama"),
     "mcp": mcp,
 }
