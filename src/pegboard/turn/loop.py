@@ -263,14 +263,9 @@ class Turn:
         """The request's tools, or those that may be offered now, by the permissions of registry and turn."""
         if self.request.tools is not None:
             return self.request.tools
-        options = self._options
-        tools = await self.registry.resolve(
-            context,
-            where=options.get("where"),
-            active=options.get("active"),
-            on_toolset_error=options.get("on_toolset_error", "skip"),
-        )
-        permissions = options.get("permissions")
+        permissions, names = self._options.get("permissions"), ("where", "active", "on_toolset_error")
+        chosen: Any = {name: value for name, value in self._options.items() if name in names}
+        tools = await self.registry.resolve(context, **chosen)
         hidden = [] if permissions is None else [tool.name for tool in tools if permissions.hides(tool)]
         return tools.without("permitted", dict.fromkeys(hidden, "the turn's permissions never let it run"))
 

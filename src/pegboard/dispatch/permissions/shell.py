@@ -196,12 +196,8 @@ class _Reader:
         self.flush()
         start = self.place
         self.place = self.within(self.text, start + 1, ")", inside=self.inside)
-        if (
-            joined
-            and (self.text[self.place : self.place + 1] or " ") not in _WORD_ENDS
-            and not _FUNCTION.match(self.text, start)
-        ):
-            raise UnreadableError("a word that goes on after a bracket")
+        goes_on = (self.text[self.place : self.place + 1] or " ") not in _WORD_ENDS
+        refuse_if(joined and goes_on and not _FUNCTION.match(self.text, start), "a word that goes on after a bracket")
 
     def read_redirection(self, sign: str) -> None:
         self.is_whole, self.current.source = False, None
