@@ -61,7 +61,7 @@ class Constraint:
     check: Callable[[TypeAdapter], Check | None]
     # the only values that meet it, if they can be listed
     options: tuple[Any, ...] | None = field(default=None, kw_only=True)
-    # whether null in a union passes, as with `optional`; other validators of attrs apply to it, too
+    # whether null in a union passes, as with metadata and `optional`; other validators of attrs apply to it, too
     skips_null: bool = field(default=False, kw_only=True)
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
@@ -118,28 +118,28 @@ def _choice_of(choices: Iterable[Choice]) -> ChoiceAdapter:
     return adapter
 
 
-def constrained(adapter: TypeAdapter, constraint: Constraint, *, skips_null: bool = False) -> TypeAdapter | None:
+def constrained(adapter: TypeAdapter, constraint: Constraint) -> TypeAdapter | None:
     """The adapter of the values that meet a constraint, or `None` where it doesn't apply; raises as `Constraint.on`.
 
     A constraint on a union is applied to each member that it applies to; the others, and null if skipped, stay.
     """
     if isinstance(adapter, NotedAdapter):
-        inner = constrained(adapter.inner, constraint, skips_null=skips_null)
+        inner = constrained(adapter.inner, constraint)
         return None if inner is None else attrs.evolve(adapter, inner=inner)
     if isinstance(adapter, ReaderAdapter):  # of which the schema has to meet it, and then the value that is read
         text = "must meet the constraints of its type"
         check = constraint.check(bare(adapter.inner)) or Check(text, constraint.is_met, {})
-        inner = constrained(adapter.inner, constraint, skips_null=skips_null)
+        inner = constrained(adapter.inner, constraint)
         return None if inner is None else attrs.evolve(adapter, inner=inner, checks=(*adapter.checks, check))
     if isinstance(adapter, AliasAdapter):
-        return None if adapter.inner is ANY else constrained(adapter.inner, constraint, skips_null=skips_null)
+        return None if adapter.inner is ANY else constrained(adapter.inner, constraint)
     if not isinstance(adapter, UnionAdapter):
         return constraint.on(adapter)
     members: list[TypeAdapter] = []
     for member in adapter.members:
         with suppress(NothingLeftError):
-            passes = member is NULL and (skips_null or constraint.skips_null)
-            members.append(member if passes else constrained(member, constraint, skips_null=skips_null) or member)
+            passes = member is NULL and constraint.skips_null
+            members.append(member if passes else constrained(member, constraint) or member)
     if not members:
         raise NothingLeftError
     if members == list(adapter.members):
@@ -186,8 +186,6 @@ def _multiple_of(given: Any) -> Constraint:
     number = _json_number(given)
 
     def accepts(value: Any) -> bool:
-        if type(value) is int and type(given) is int:
-            return value % given == 0
         from fractions import Fraction
 
         return Fraction(str(value)) % Fraction(str(given)) == 0
@@ -258,8 +256,7 @@ def _one_of(given: Iterable[Any]) -> Constraint:
 
     def check(adapter: TypeAdapter) -> Check | None:
         known = [each.json for each in _choices(scalar_type(adapter), options)]
-        text = f"must be one of {', '.join(map(repr, known))}"
-        return Check(text, options.__contains__, {"enum": known}) if known else None
+        return Check(f"must be one of {str(known)[1:-1]}", options.__contains__, {"enum": known}) if known else None
 
     return Constraint(options.__contains__, check, options=options)
 

@@ -350,7 +350,7 @@ class _Reader:
             found: TypeAdapter | None = None
             try:
                 for each in several:
-                    found = constrained(found or adapter, each, skips_null=True) or found
+                    found = constrained(found or adapter, attrs.evolve(each, skips_null=True)) or found
             except NothingLeftError:
                 self.refuse(annotation, path, f"{_marker_text(marker)} leaves no value", "Remove it, or relax it.")
             if not several:
