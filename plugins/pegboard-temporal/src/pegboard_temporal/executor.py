@@ -93,10 +93,11 @@ class TemporalExecutor:
             return ExecutionResponse.failed("limit", f"{name} was not run: the call can't be sent: {error}. Send less.")
         self._calls[token], link = (key, handle), self._open()
         try:
+            args = [[token, link.queue, call.is_watched], await self._payloads.write(request, key)]
             if not link.ready.done():
                 await asyncio.wrap_future(link.ready)
                 await call.decide_again()
-            response = await link.run(partial(self._send, sent, key, [token, link.queue, call.is_watched], request))
+            response = await link.run(partial(self._send, sent, key, args))
         except ConnectionError as error:
             return not_run_response(name, "its workers can't be reached", f"{error}")
         finally:
@@ -161,12 +162,10 @@ class TemporalExecutor:
                 reply = await handle(await self._payloads.read(message, key))
             return await self._payloads.write(reply or b"", key)
 
-    async def _send(
-        self, sent: SentCall, key: str, header: Sequence[Any], request: bytes, client: Client
-    ) -> ExecutionResponse | None:
+    async def _send(self, sent: SentCall, key: str, args: Sequence[Any], client: Client) -> ExecutionResponse | None:
         """The response of the call's activity: a new one, one that runs, or one that has run; `None` if it is gone."""
         name, queue = sent.call.request.tool, sent.call.request.queue or self.queue
-        hint, args = sent.start_hint(queue), [header, await self._payloads.write(request, key)]
+        hint = sent.start_hint(queue)
         options: Any = {
             "task_queue": f"{PREFIX}{queue}",
             "wait": self.settings.wait,
