@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -128,6 +129,7 @@ class TemporalExecutor:
             ConnectionError: The server can't be reached, or refuses.
         """
         await serve(self.settings, self._wire, self._payloads, worker)
+        gc.collect()  # frees the client, whose threads may abort the interpreter if they outlive it
 
     async def status(self) -> ExecutorStatus:
         """The workers, the queues and the running calls.
