@@ -291,13 +291,10 @@ def text_key(adapter: TypeAdapter) -> TypeAdapter | None:
     if isinstance(adapter, NotedAdapter):
         return text_key(adapter.inner)
     if isinstance(adapter, ConstrainedAdapter | ReaderAdapter):
-        inner = text_key(adapter.inner)
-        if inner is None or inner is TEXT:
-            return inner and attrs.evolve(adapter, inner=inner)
-        # The keywords are for the value that the text is read as, not for the text.
-        return attrs.evolve(
-            adapter, inner=inner, checks=tuple(attrs.evolve(each, keywords={}) for each in adapter.checks)
-        )
+        inner, checks = text_key(adapter.inner), adapter.checks
+        if inner is not TEXT:  # the keywords are for the value that the text is read as, not for the text
+            checks = tuple(attrs.evolve(each, keywords={}) for each in checks)
+        return inner and attrs.evolve(adapter, inner=inner, checks=checks)
     if isinstance(adapter, ChoiceAdapter):
         choices = [Choice(str(each.json), each.value) for each in adapter.choices if type(each.json) in (str, int)]
         texts = ChoiceAdapter.of(choices)

@@ -61,20 +61,25 @@ class Constraint:
     check: Callable[[TypeAdapter], Check | None]
     # the only values that meet it, if they can be listed
     options: tuple[Any, ...] | None = field(default=None, kw_only=True)
+    # of constraints on items and keys: the adapter of the containers that meet it, or `None` where it doesn't apply
+    within: Callable[[TypeAdapter], TypeAdapter | None] | None = field(default=None, kw_only=True)
     # whether null in a union passes, as with metadata and `optional`; other validators of attrs apply to it, too
     skips_null: bool = field(default=False, kw_only=True)
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
         """The adapter of the values that meet it, or `None` where it doesn't apply; `NothingLeftError` if none does."""
-        if isinstance(adapter, ChoiceAdapter):
-            return _choice_of(each for each in adapter.choices if self.is_met(each.value))
         if adapter is NULL:
             if None in (self.options or ()):
                 return adapter
             raise NothingLeftError
+        inner, checks = (adapter.inner, adapter.checks) if isinstance(adapter, ConstrainedAdapter) else (adapter, ())
+        if self.within is not None:
+            found = self.within(inner)
+            return ConstrainedAdapter(found, checks) if found is not None and checks else found
+        if isinstance(adapter, ChoiceAdapter):
+            return _choice_of(each for each in adapter.choices if self.is_met(each.value))
         if self.options is not None and isinstance(adapter, ScalarAdapter) and adapter.type and adapter.cls is None:
             return _choice_of(_choices(adapter.type, self.options))
-        inner, checks = (adapter.inner, adapter.checks) if isinstance(adapter, ConstrainedAdapter) else (adapter, ())
         check = self.check(inner)
         if check is not None and _leave_none(inner, (*checks, check)):
             raise NothingLeftError
@@ -287,29 +292,20 @@ def _json_number(value: object) -> int | float | None:
 # Constraints on items and keys ----------------------------------------------------------------------------------------
 
 
-@frozen
-class _Inside(Constraint):
+def _inside(
+    kind: type[ArrayAdapter | MappingAdapter], items: Sequence[Constraint], keys: Sequence[Constraint] = ()
+) -> Constraint:
     """Constraints on the items of an array (`deep_iterable`), or on the keys and values of a mapping."""
 
-    accepts: Callable[[Any], object] = field(default=lambda _: True, init=False)  # attrs itself runs the validator
-    check: Callable[[TypeAdapter], Check | None] = field(default=lambda _: None, init=False)
-    kind: type[ArrayAdapter | MappingAdapter]
-    items: Sequence[Constraint]
-    keys: Sequence[Constraint] = ()
-
-    def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        if adapter is NULL:
-            raise NothingLeftError
-        if isinstance(adapter, ConstrainedAdapter):
-            inner = self.on(adapter.inner)
-            return None if inner is None else attrs.evolve(adapter, inner=inner)
-        if not isinstance(adapter, self.kind):
+    def within(adapter: TypeAdapter) -> TypeAdapter | None:
+        if not isinstance(adapter, kind):
             return None
-        found = attrs.evolve(adapter, item=narrowed(adapter.item, self.items))
-        if isinstance(found, MappingAdapter):
-            key = narrowed(found.key, self.keys)
-            return found if text_key(key) is None else attrs.evolve(found, key=key)
+        found = attrs.evolve(adapter, item=narrowed(adapter.item, items))
+        if isinstance(found, MappingAdapter) and text_key(key := narrowed(found.key, keys)) is not None:
+            return attrs.evolve(found, key=key)
         return found
+
+    return Constraint(lambda _: True, lambda _: None, within=within)  # attrs itself runs the validator
 
 
 # Metadata of `Annotated` ----------------------------------------------------------------------------------------------
@@ -479,11 +475,11 @@ _READERS: Final[Mapping[str, Callable[[Any], Iterable[Constraint]]]] = {
     "_InValidator": _in,
     "_MatchesReValidator": lambda validator: [_match(validator.pattern, validator.match_func.__name__)],
     "_DeepIterable": lambda validator: [
-        _Inside(ArrayAdapter, _each(validator.member_validator)),
+        _inside(ArrayAdapter, _each(validator.member_validator)),
         *_each(validator.iterable_validator),
     ],
     "_DeepMapping": lambda validator: [
-        _Inside(MappingAdapter, _each(validator.value_validator), _each(validator.key_validator)),
+        _inside(MappingAdapter, _each(validator.value_validator), _each(validator.key_validator)),
         *_each(validator.mapping_validator),
     ],
 }
