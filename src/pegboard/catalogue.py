@@ -404,16 +404,14 @@ class _ToolTable:
 
     def remove(self, tool: Tool) -> None:
         """Removes exactly this tool; what it shadowed is restored."""
-        name = tool.name
-        stack = tuple(each for each in self.shadowed.get(name, ()) if each is not tool)
-        gone = [tool]
+        name, gone = tool.name, [tool]
+        stack = [each for each in self.shadowed.get(name, ()) if each is not tool]
         if self.tools.get(name) is tool:
             del self.tools[name]
             if stack:
-                *rest, self.tools[name] = stack
-                stack = tuple(rest)
+                self.tools[name] = stack.pop()
                 gone.append(self.tools[name])
-        self.shadowed[name] = stack
+        self.shadowed[name] = tuple(stack)
         self.held_back = tuple(each for each in self.held_back if each is not tool)
         owners = [each.origin.plugin for each in gone]  # no longer held back
         self.problems = tuple(each for each in self.problems if each.tool != name or each.plugin not in owners)

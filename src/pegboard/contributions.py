@@ -186,10 +186,8 @@ class Contributions:
     def find(self, kind: str, name: str) -> Any:
         """The thing registered under a name, after loading the plugin that offers it; `None` if there is none.
 
-        A registry without plugins of its own gets just that thing from the installed plugin that offers it.
-
-        Raises:
-            PluginError: A plugin offers it, but failed, or doesn't get the name.
+        A registry without plugins of its own gets just that thing from the installed plugin that offers it. Raises
+        `PluginError` if a plugin offers it, but failed, or doesn't get the name.
         """
         of_kind = self.catalogue.extras.get(kind, {})
         if name in of_kind:

@@ -99,13 +99,10 @@ class FoundPlugin:
             return None
 
     def sources(self) -> tuple[str, ...] | None:
-        """The files and folders of the code, for an install whose RECORD doesn't cover it.
+        """The paths of the code, sorted, for an install whose RECORD doesn't cover it; nothing is imported.
 
-        Nothing is imported. Every file of the top-level package counts, not only Python's: a tool may be made of data.
-        The source of a package in a zip file is that file.
-
-        Returns:
-            Paths, sorted; `None` where the package can't be found, or has more than 1,000 files and folders.
+        Every file of the top-level package counts, not only Python's: a tool may be made of data. The source of a
+        package in a zip file is that file. `None` where it can't be found, or has more than 1,000 files and folders.
         """
         place = self.place()
         if place is None:
@@ -161,9 +158,7 @@ class Discovery:
 def discover(paths: Sequence[str] | None = None) -> Discovery:
     """Finds the plugins of all installed distributions; a broken one doesn't affect the others.
 
-    Args:
-        paths: Where to look, `sys.path` by default; the first that has a distribution counts. Import finders are
-            always queried.
+    Of `paths`, by default `sys.path`, the first that has a distribution counts. Import finders are always queried.
     """
     return _Search(list(sys.path if paths is None else paths)).run()
 

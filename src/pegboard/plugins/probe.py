@@ -145,11 +145,9 @@ class Done:
 
 
 def run_jobs(jobs: Iterable[Job], seconds: float) -> Generator[Done]:
-    """Runs jobs in child processes, a few at a time; yields the results in order.
+    """Runs jobs in child processes, a few at a time, each for so many seconds at most; yields the results in order.
 
-    Args:
-        jobs: The next one is taken as soon as it can be started.
-        seconds: How long each may take.
+    The next job is taken as soon as it can be started.
     """
     waiting = iter(jobs)
     running: deque[RunningProgram[OutputBuffer]] = deque()

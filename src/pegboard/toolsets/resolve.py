@@ -241,8 +241,7 @@ class ResolvedTools:
     def provided_by(self, owner: Origin, before: ResolvedTools | None) -> ResolvedTools:
         """A copy in which each tool that is new or replaced since `before` has this owner's origin.
 
-        Raises:
-            SchemaError: One's schemas are refused, or hold hidden characters.
+        Raises `SchemaError` if one's schemas are refused, or hold hidden characters.
         """
         known = set[Tool]() if before is None else {*before.tools, *before.findable}
         new = {tool: owned_tool(tool, owner) for tool in (*self.tools, *self.findable) if tool not in known}

@@ -107,12 +107,9 @@ class ToolIndex:
         return len(self._specs)
 
     def update(self, specs: Iterable[ToolSpec]) -> bool:
-        """Replaces the indexed tools with these; of two of one name, with the first.
+        """Replaces the indexed tools with these, of two of one name with the first; returns whether any has changed.
 
         Only what has changed is indexed again: specs with the same digest are equal.
-
-        Returns:
-            Whether anything has changed.
         """
         wanted: dict[str, ToolSpec] = {}
         for spec in specs:

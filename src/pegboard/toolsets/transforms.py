@@ -176,9 +176,7 @@ def _tighten(tool: Tool) -> Tool:
 
     Its texts, schema and handler may be others. What rules, approvers and other calls go by stays as it was, or gets
     stricter: names, tags and permissions that it had, hints, confirmation, concurrency, and functions of the arguments.
-
-    Raises:
-        RegistrationError: The transform has brought it.
+    Raises `RegistrationError` if the transform has brought the tool.
     """
     before = tool.untransformed
     if before is None:
