@@ -189,16 +189,16 @@ _WHOLE: Final = ResultLimits(lines=None, bytes=None, media_bytes=None)
 
 def _permission_for(request: ApprovalRequest) -> PermissionRequired:
     """The permission that a call here needs, for its caller."""
-    name, about_call = request.call.name, request.subject == "call"
-    asked = {"call": request.digest, "permission": request.permission, "patterns": list(request.patterns)}
-    always = request.always if about_call else request.wider
-    facts = {**request.metadata, "reason": request.reason, "always": list(always)}
-    description, preview = f"{name} wants to run." if about_call else "", request.preview if about_call else None
-    if preview is not None:
-        description = preview.summary
-        facts |= {"details": preview.details} if preview.details else {}
-    approval = request.digest if about_call else digest_of(asked)
-    return PermissionRequired(request.permission, request.patterns, description, facts, approval)
+    patterns, facts = request.patterns, {**request.metadata, "reason": request.reason}
+    if request.subject != "call":
+        asked = {"call": request.digest, "permission": request.permission, "patterns": list(patterns)}
+        facts["always"] = list(request.wider)
+        return PermissionRequired(request.permission, patterns, "", facts, digest_of(asked))
+    facts["always"], preview = list(request.always), request.preview
+    if preview is not None and preview.details:
+        facts["details"] = preview.details
+    description = f"{request.call.name} wants to run." if preview is None else preview.summary
+    return PermissionRequired(request.permission, patterns, description, facts, request.digest)
 
 
 @define(eq=False)

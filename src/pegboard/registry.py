@@ -424,9 +424,7 @@ class ToolRegistry(Registrar):
     @property
     def health(self) -> Health:
         """What can't be ended, and what was lost: abandoned threads, blocked loops, dropped events."""
-        from pegboard.dispatch.dispatcher import Health
-
-        return Health() if self._dispatcher is None else self._dispatcher.health()
+        return self._get_dispatcher().health()
 
     def call_sync(  # noqa: PLR0913  as `call`
         self,
