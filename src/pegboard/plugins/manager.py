@@ -337,12 +337,10 @@ async def unload_plugin(registry: ToolRegistry, name: str) -> bool:
             return False
         callbacks = manager.forget(name)
         contributions.change(lambda now: now.without_plugin(name).evolve(plugin_callbacks=callbacks))
-    own = {
-        kind: [thing for key, thing in things.items() if before.owners[f"{kind}:{key}"].plugin == name]
-        for kind, things in before.extras.items()
-    }
-    await registry.services.aclose(own.get("services", ()))
-    executors = contributions.take_executors(own.get("executors", ()))
+    brought = map(before.in_order, ("services", "executors"))
+    services, sources = ([thing for _, thing, origin in of_kind if origin.plugin == name] for of_kind in brought)
+    await registry.services.aclose(services)
+    executors = contributions.take_executors(sources)
     for failure in (*await close_all(before.toolsets_of(name)), *await close_all(executors, "aclose")):
         log_failure(f"closing what plugin {name!r} has brought", failure)
     return True

@@ -100,9 +100,9 @@ def probe_together(plugins: Sequence[FoundPlugin]) -> dict[FoundPlugin, PluginMa
 
 
 def _read(found: FoundPlugin, done: Done) -> PluginManifest:
+    if done.cause is not None:
+        return PluginManifest(found.name, failure=f"{done.cause} while it was loaded")
     try:
-        if done.cause is not None:
-            raise ManifestError(f"{done.cause} while it was loaded")  # noqa: TRY301  as what reading it raises
         trace = done.answer.pop("trace", "")
         manifest = PluginManifest.from_json(done.answer, found)
     except (ManifestError, ValueError, TypeError, AttributeError) as error:
