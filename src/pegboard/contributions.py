@@ -448,11 +448,8 @@ class Registrar:
 
 def is_toolset(thing: object) -> TypeGuard[Toolset]:
     """Whether it has a name and `tools(context)`; classes aren't toolsets, their instances are."""
-    return (
-        not isinstance(thing, type)
-        and callable(getattr(thing, "tools", None))
-        and isinstance(getattr(thing, "name", None), str)
-    )
+    lists_tools = not isinstance(thing, type) and callable(getattr(thing, "tools", None))
+    return lists_tools and isinstance(getattr(thing, "name", None), str)
 
 
 class ToolHandle(Handle):

@@ -15,10 +15,8 @@ from pegboard.errors import ConfigError, cause_of, near_or_known
 
 def executor_setups(config: Config) -> Mapping[str, ExecutorSetup]:
     """The executors of `[executors.NAME]`, by name; nothing is made or imported yet."""
-    return {
-        name: ExecutorSetup(table.get("kind", name), partial(_make, name, table))
-        for name, table in config.executors.items()
-    }
+    named = config.executors.items()
+    return {name: ExecutorSetup(table.get("kind", name), partial(_make, name, table)) for name, table in named}
 
 
 def _make(name: str, table: Mapping[str, Any], source: Any) -> Any:
