@@ -11,7 +11,7 @@ import attrs
 
 from pegboard.catalogue import TOOL_STAGES
 from pegboard.contributions import Registrar
-from pegboard.errors import checked, log_failure, tuple_of
+from pegboard.errors import CallbackError, checked, log_failure, tuple_of
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
@@ -21,6 +21,7 @@ from pegboard.tools.spec import ConflictPolicy
 if TYPE_CHECKING:
     from typing import Self, TypeAlias, Unpack
 
+    from pegboard.callbacks import Callback
     from pegboard.catalogue import Catalogue
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Answers, PendingCalls
@@ -90,11 +91,15 @@ class ToolRegistry(Registrar):
             stage: As for `add_callback`.
             kinds: The types that they may answer with; none are all.
         """
-        from pegboard.dispatch.callbacks import Chain, stage_failure
+        from pegboard.callbacks import ChainError
+        from pegboard.dispatch.callbacks import Chain
+
+        def failure(link: Callback, error: BaseException) -> CallbackError:
+            return CallbackError(str(ChainError(link, error)), stage=stage, owner=link.owner)
 
         await self._load(stage)
         runtime, links = self._get_dispatcher().runtime, self.contributions.catalogue.callbacks(stage)
-        return Chain(links, runtime, self.limits, kinds or (object,), failure=partial(stage_failure, stage))
+        return Chain(links, runtime, self.limits, kinds or (object,), failure=failure)
 
     @property
     def results(self) -> ResultStore:

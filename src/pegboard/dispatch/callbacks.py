@@ -13,16 +13,7 @@ from attrs import converters, field
 from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.results import failure_result, hold_to_limits
 from pegboard.dispatch.state import NO_ARGUMENTS, CallbackState, CallState, Runtime, plain, read_only
-from pegboard.errors import (
-    CallbackError,
-    FatalToolError,
-    ToolError,
-    TurnAbortedError,
-    detail_of,
-    log_failure,
-    tuple_of,
-    with_name,
-)
+from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure, tuple_of, with_name
 from pegboard.threads import WorkerPool
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, watched
 from pegboard.tools.call import CallError
@@ -120,11 +111,6 @@ def arguments_of(state: CallState) -> Mapping[str, Any]:
     if record.arguments is not state.arguments:
         record.arguments, record.view = state.arguments, read_only(state.arguments)
     return record.view
-
-
-def stage_failure(stage: str, link: Callback, error: BaseException) -> CallbackError:
-    """The error of a failed callback around a model or a turn."""
-    return CallbackError(str(ChainError(link, error)), stage=stage, owner=link.owner)
 
 
 def _record_of(state: CallState) -> CallbackState:

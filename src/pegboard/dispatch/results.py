@@ -8,16 +8,7 @@ import enum
 import json
 import re
 from collections import deque
-from collections.abc import (
-    AsyncIterable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    MappingView,
-    Sequence,
-    Set as AbstractSet,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView, Sequence, Set as AbstractSet
 from functools import lru_cache, partial
 from itertools import chain, islice
 from operator import attrgetter
@@ -427,7 +418,7 @@ def drain(source: Iterable[Any], context: ToolContext) -> Any:
     raise CallStoppedError("the call was cancelled", kind="aborted")
 
 
-async def drain_async(source: AsyncIterable[Any], context: ToolContext) -> list[Any]:
+async def drain_async(source: Any, context: ToolContext) -> list[Any]:
     """`drain` of an async generator, which has no return value; a cancellation closes it."""
     items, left = list[Any](), MOST_VALUES
     try:

@@ -16,21 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pegboard.callbacks import CallableKind
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.results import drain, drain_async
-from pegboard.dispatch.running import (
-    acquire,
-    close_portal,
-    deadline_of,
-    give_up,
-    leave_to_host,
-    open_portal,
-    release,
-    runs_in_thread,
-    still_running_note,
-)
+from pegboard.dispatch.running import acquire, finish_start, leave_to_host, open_portal, release, seconds_left
 from pegboard.dispatch.state import HERE, CallState, needs_asking, plain, read_only, time_limit
 from pegboard.errors import ToolError
 from pegboard.json import StructureError, problem
-from pegboard.timeout import LimitExpiredError, as_coroutine, watched
+from pegboard.timeout import as_coroutine, watched
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
@@ -122,7 +112,7 @@ async def _attempt(state: CallState, tool: Tool, arguments: Mapping[str, Any]) -
         from pegboard.dispatch.executors.executor import run_remote  # loaded for such tools only
 
         is_first = _note_start(state, tool, monotonic())
-        return await run_remote(state, arguments, _seconds_left(state, tool, is_first=is_first))
+        return await run_remote(state, arguments, seconds_left(state, tool, is_first=is_first))
     handler = tool.handler
     assert isinstance(handler, Handler)
     if handler.injects:
@@ -179,14 +169,6 @@ def _note_start(state: CallState, tool: Tool, now: float) -> bool:
     return True
 
 
-def _seconds_left(state: CallState, tool: Tool, *, is_first: bool) -> float | None:
-    """The rest of the time limit, which is for all attempts."""
-    if is_first:
-        return time_limit(state, tool)
-    deadline = state.context.deadline
-    return None if deadline is None else max(deadline - monotonic(), 0.0)
-
-
 def start(
     state: CallState, tool: Tool, arguments: Mapping[str, Any], *, has_entered: bool = False
 ) -> tuple[Any, Awaitable[Any] | None]:
@@ -221,39 +203,10 @@ def start(
         except StopIteration as end:
             return end.value, None
         waits = True
-        return None, _finish(state, tool, coroutine, waits_for, is_first=is_first, has_entered=has_entered)
+        return None, finish_start(state, tool, coroutine, waits_for, is_first=is_first, has_entered=has_entered)
     finally:
         if has_entered and not waits:
             runtime.locks.leave(state)
-
-
-async def _finish(  # noqa: PLR0913
-    state: CallState,
-    tool: Tool,
-    coroutine: Coroutine[Any, Any, Any],
-    waits_for: Any,
-    *,
-    is_first: bool,
-    has_entered: bool,
-) -> Any:
-    deadline, in_thread = deadline_of(state), runs_in_thread(state)
-    try:
-        deadline.seconds = _seconds_left(state, tool, is_first=is_first)
-        if in_thread:
-            deadline.watchdog = None
-        return await deadline.finish(coroutine, waits_for)
-    except (LimitExpiredError, asyncio.CancelledError) as error:
-        give_up(state, deadline)
-        if isinstance(error, LimitExpiredError):
-            note = still_running_note(state) or ("It had not started." if tool.runs_off_loop else "It was cancelled.")
-            text = f"{tool.name} gave no result within {time_limit(state, tool):g} s. {note}"
-            raise CallError("timeout", text) from None
-        raise
-    finally:
-        if in_thread:
-            close_portal(state)
-        if has_entered:
-            state.runtime.locks.leave(state)
 
 
 async def _call_plain(  # noqa: PLR0913, PLR0917  what `start` has

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from time import monotonic
+from typing import Any
 
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.state import CallState, Running, time_limit
@@ -133,12 +135,6 @@ def open_portal(state: CallState) -> Future[None] | None:
     return running.thread
 
 
-def close_portal(state: CallState) -> None:
-    """Ends what a tool in a thread may do on the event loop."""
-    if state.made_context is not None and (portal := state.made_context.internals.portal) is not None:
-        portal.close()
-
-
 def runs_in_thread(state: CallState) -> bool:
     """Whether the call's tool runs in a thread, which has a portal to the loop."""
     made = state.made_context
@@ -183,14 +179,6 @@ def pause_deadlines(state: CallState) -> Generator[None]:
             deadline.resume()
 
 
-def give_up(state: CallState, deadline: Deadline) -> None:
-    """Ends a call whose time limit has expired, or which was cancelled; its thread may still run."""
-    if state.made_context is not None:
-        state.made_context.cancelled = True
-    if deadline.was_ignored:
-        state.runtime.watchdog.given_up += 1
-
-
 def still_running_note(state: CallState) -> str | None:
     """A sentence for the model on an ended call whose thread, or tasks of a closed coroutine, may still run."""
     running = state.running
@@ -199,3 +187,44 @@ def still_running_note(state: CallState) -> str | None:
         return None
     waits = "; conflicting calls wait until it ends" if running is not None and running.thread is not None else ""
     return f"It may still be running{waits}."
+
+
+def seconds_left(state: CallState, tool: Tool, *, is_first: bool) -> float | None:
+    """The rest of the time limit, which is for all attempts."""
+    if is_first:
+        return time_limit(state, tool)
+    deadline = state.context.deadline
+    return None if deadline is None else max(deadline - monotonic(), 0.0)
+
+
+async def finish_start(  # noqa: PLR0913
+    state: CallState,
+    tool: Tool,
+    coroutine: Coroutine[Any, Any, Any],
+    waits_for: Any,
+    *,
+    is_first: bool,
+    has_entered: bool,
+) -> Any:
+    """Awaits the value of a tool that was started, within its time limit; leaves the lock manager if `has_entered`."""
+    deadline, in_thread = deadline_of(state), runs_in_thread(state)
+    try:
+        deadline.seconds = seconds_left(state, tool, is_first=is_first)
+        if in_thread:
+            deadline.watchdog = None
+        return await deadline.finish(coroutine, waits_for)
+    except (LimitExpiredError, asyncio.CancelledError) as error:
+        if state.made_context is not None:
+            state.made_context.cancelled = True
+        if deadline.was_ignored:
+            state.runtime.watchdog.given_up += 1
+        if isinstance(error, LimitExpiredError):
+            note = still_running_note(state) or ("It had not started." if tool.runs_off_loop else "It was cancelled.")
+            text = f"{tool.name} gave no result within {time_limit(state, tool):g} s. {note}"
+            raise CallError("timeout", text) from None
+        raise
+    finally:
+        if in_thread and (portal := state.context.internals.portal) is not None:
+            portal.close()  # its thread may run on, but do nothing more on the event loop
+        if has_entered:
+            state.runtime.locks.leave(state)
