@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property, partial
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -39,13 +39,9 @@ MOST_VALUES: Final = 500  # items of a list argument that rules match; a longer 
 _NO_FOLDERS: Final = Folders(())
 
 
-class Condition(NamedTuple):
-    """What must hold of an argument if a call is to run without an evaluation: `rules` by precedence let it pass."""
-
-    name: str
-    kind: ArgumentKind
-    rules: Sequence[Rule]
-    needs_rule: bool  # whether one of them must allow it
+Condition: TypeAlias = tuple[str, ArgumentKind, Sequence[Rule], bool]
+"""What must hold of an argument if a call is to run without an evaluation: its name and kind, the rules that, by
+precedence, must let it pass, and whether one of them must allow it."""
 
 
 @frozen(eq=False)
@@ -162,7 +158,7 @@ class ToolPolicy:
             if limits or needs_this:
                 if not (name and is_as_given) or name in self.hidden or self.tool.spec.is_encoded(name):
                     return None
-                conditions.append(Condition(name, kind, limits, needs_this))
+                conditions.append((name, kind, limits, needs_this))
         return tuple(conditions)
 
     def _deciding_rules(self) -> tuple[list[Rule], bool]:

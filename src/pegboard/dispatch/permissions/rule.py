@@ -103,7 +103,6 @@ Mode: TypeAlias = Literal["default", "plan", "accept_edits", "bypass", "never_as
 
 MODES: Final = ("default", "plan", "accept_edits", "bypass", "never_ask")
 Action: TypeAlias = Literal["allow", "ask", "deny"]  # the call runs, a person is asked, or the call is refused
-ACTIONS: Final = ("allow", "ask", "deny")
 
 
 def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -150,7 +149,7 @@ class Rule:
 
     permission: str = attrs.field(validator=_check_text)
     pattern: str = attrs.field(validator=_check_text)
-    action: Action = attrs.field(validator=one_of(*ACTIONS))
+    action: Action = attrs.field(validator=one_of("allow", "ask", "deny"))
     forbid: bool = attrs.field(default=False, kw_only=True)
     field: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
     kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=one_of(*ARGUMENT_KINDS, None))

@@ -64,18 +64,12 @@ def rule_problems(permissions: Permissions, tools: Iterable[Tool], *, complete: 
 
 def _problems(rule: Rule, permissions: Permissions, tools: Sequence[Tool], *, complete: bool) -> Iterator[str]:
     named = [tool for tool in tools if rule.names(*names_of(tool))]
-    if not named and complete:
+    if named and complete:
+        yield from _misses(rule, named)
+    elif complete:
         names = sorted({name for tool in tools for name in names_of(tool)})
         near = did_you_mean(suggest(rule.permission, names))
         yield f"no tool, and no permission that a tool declares, is called {rule.permission!r}.{near}"
-    has = [
-        rule.field in (*tool.own_names.values(), *tool.presets) or may_take(tool.spec, rule.field or "")
-        for tool in named
-    ]
-    if named and complete and rule.field is not None and not any(has):
-        yield f"no tool that it names has an argument {rule.field!r}."
-    if named and complete:
-        yield from _strangers(rule, named)
     kinds = {rule.kind} if rule.kind else {kind for tool in named for kind in tool.spec.permission_arguments.values()}
     if kinds in ({"path"}, {"url"}):  # a pattern for several kinds may be meant for one of them
         from pegboard.dispatch.permissions.places import path_problem, url_problem  # loaded only where a rule needs it
@@ -101,8 +95,12 @@ def names_of(tool: Tool) -> tuple[str, ...]:
     return (tool.name, *tool.former_names, *tool.former_permissions, *(() if own is None else (own,)))
 
 
-def _strangers(rule: Rule, named: Sequence[Tool]) -> Iterator[str]:
-    """The owner and the source of a rule, where none of the tools that it names comes from there."""
+def _misses(rule: Rule, named: Sequence[Tool]) -> Iterator[str]:
+    """What a rule is limited to, an argument, an owner or a source, where none of the tools that it names has it."""
+    if (name := rule.field) is not None:
+        has = (name in (*tool.own_names.values(), *tool.presets) or may_take(tool.spec, name) for tool in named)
+        if not any(has):
+            yield f"no tool that it names has an argument {name!r}."
     owners = sorted({owner_of(tool) for tool in named})
     if rule.owner not in (None, *owners):
         yield f"no tool that it names comes from {rule.owner!r}; they come from {', '.join(map(repr, owners))}."

@@ -93,7 +93,6 @@ _OPERATOR: Final = re.compile(r"\n|;;&|;;|;&|;|&&|&|\|\||\|&|\|")
 _REDIRECTION: Final = re.compile(r"([0-9]*)(<<<|<<-|<<|<>|<&|<|>>|>&|>\||>)|(&>>|&>)")
 _DESCRIPTOR: Final = re.compile(r"[0-9]+-?|-")
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_FUNCTION: Final = re.compile(r"\(\)\{")
 _ARITHMETIC: Final = re.compile(r"\(\(((?:(?!<<)[A-Za-z0-9_+*/%<>=!&|^~?:,;. \t$-])*)\)\)")
 """`((...))` in which nothing can hide. Some shells read it as arithmetic, others as groups."""
 
@@ -197,7 +196,7 @@ class _Reader:
         start = self.place
         self.place = self.within(self.text, start + 1, ")", inside=self.inside)
         goes_on = (self.text[self.place : self.place + 1] or " ") not in _WORD_ENDS
-        refuse_if(joined and goes_on and not _FUNCTION.match(self.text, start), "a word that goes on after a bracket")
+        refuse_if(joined and goes_on and not self.text.startswith("(){", start), "a word that goes on after a bracket")
 
     def read_redirection(self, sign: str) -> None:
         self.is_whole, self.current.source = False, None
