@@ -90,14 +90,10 @@ class _Parser:
         if found and found[-1][2]:
             self.refuse("this quote isn't closed", found[-1].start())
         self.rest = [("", len(text)), *((match[1], match.start()) for match in reversed(found))]  # the next one is last
+        self.advance()
 
-    @property
-    def here(self) -> str:
-        return self.rest[-1][0]
-
-    @property
-    def position(self) -> int:
-        return self.rest[-1][1]
+    def advance(self) -> None:
+        self.here, self.position = self.rest.pop()
 
     def whole(self) -> Predicate:
         if not self.here:
@@ -146,7 +142,7 @@ class _Parser:
         else:
             self.check_word(term)
             predicate = Flag(term) if term in FLAGS else Custom(self.custom[term], term)
-        self.rest.pop()
+        self.advance()
         return predicate
 
     def check_whole(self, pattern: re.Pattern[str], text: str, place: int) -> None:
@@ -163,7 +159,9 @@ class _Parser:
             self.refuse(f"a value in double quotes has to be a JSON string, and this isn't one ({error})", place)
 
     def takes(self, token: str) -> bool:
-        return self.here == token and bool(self.rest.pop())
+        if is_here := self.here == token:
+            self.advance()
+        return is_here
 
     def deeper(self, rule: Callable[[], Predicate], start: int) -> Predicate:
         self.depth += 1
