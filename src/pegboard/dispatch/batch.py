@@ -79,8 +79,9 @@ class Outcome(JsonRecord):
 
     def to_json(self) -> JsonObject:
         """`{"results": [...]}` in call order, with `id` and `name` of each call, and the other attributes."""
-        heads = ({"id": call.id, "name": call.name, "isError": result.is_error} for call, result in self)
-        results = [{**head, **result.to_part()} for head, result in zip(heads, self.results, strict=True)]
+        results = [
+            {"id": call.id, "name": call.name, "isError": result.is_error, **result.to_part()} for call, result in self
+        ]
         return {"results": results, **super().to_json()}
 
 

@@ -168,14 +168,15 @@ class Dispatcher:
         tools = tuple(tool for tool in tools if tool.offered)
         hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "approve_call", "wrap_call")
         called = {hook: chain for hook in hooks if (chain := callbacks(hook))}
-        self.emit = None
+        emit = None
         if watching := callbacks("observe"):
             from pegboard.dispatch.events import Observers  # loaded with the first observer
 
             self.observers = self.observers or Observers()
-            self.emit = self.observers.sender(watching)
+            emit = self.observers.sender(watching)
+        self.emit = emit
         snapshot = CallSnapshot(self.runtime, find, tools, {tool.name: tool for tool in tools}, called)
-        return snapshot, attrs.evolve(self.settings, approver=approver, emit=self.emit)
+        return snapshot, attrs.evolve(self.settings, approver=approver, emit=emit)
 
     def set_permissions(self, permissions: Permissions | None) -> None:
         """Sets the permissions, also for calls that are waiting to run."""

@@ -58,7 +58,6 @@ _WRITTEN_OTHERWISE: Final = (
 _BYTES: Final = (bytes, bytearray, memoryview)
 _MEDIA: Final = ("image/", "audio/", "video/", "application/pdf")
 _SCALARS: Final = frozenset({int, bool, str, type(None)})
-_NUMBERS: Final = frozenset({int, float, bool, complex, type(None)})
 _COLLECTIONS: Final = frozenset({dict, list, tuple, set, frozenset, deque})
 _type: Callable[[Any], type[Any]] = type
 _Reader: TypeAlias = Callable[[Any], tuple[Any, ...]]
@@ -357,7 +356,7 @@ def _rest(value: Any, left: int, above: tuple[int, ...], characters: int, only_k
     if isinstance(value, str | bytes | bytearray):
         return left - len(value) // characters if characters else left
     kind = _type(value)
-    if kind in _NUMBERS:
+    if kind in _WRITTEN_SO:
         return left
     if len(above) > MAX_DEPTH or id(value) in above:  # too deep or cyclic, which writing it will refuse
         return -1 if only_known else left
@@ -374,7 +373,7 @@ def _rest(value: Any, left: int, above: tuple[int, ...], characters: int, only_k
     above = *above, id(cast("object", value))
     for member in members:
         left -= 1
-        if _type(member) not in _NUMBERS:
+        if _type(member) not in _WRITTEN_SO:
             left = _rest(member, left, above, characters, only_known)
         if left < 0:
             break
@@ -496,12 +495,11 @@ def error_result(
     """
     try:
         result = _error_result(name, error, expose)
-        text = result.text
-        if len(text) <= limits.small:
+        if len(result.text) <= limits.small:
             return result
         from pegboard.dispatch.truncate import cut_short
 
-        return attrs.evolve(result, content=cut_short(text, limits))
+        return attrs.evolve(result, content=cut_short(result.text, limits))
     except Exception as failed:  # noqa: BLE001  such as of a ToolError whose `__init__` never ran
         return ToolResult.error("tool_failure", f"{name} failed.", detail=detail_of(failed))
 

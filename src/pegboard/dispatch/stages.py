@@ -415,11 +415,10 @@ async def decide(state: CallState, unmarked: Sequence[Callback]) -> Decision:
     try:
         decision = await _judge(state)
         link = next((link for link in unmarked if _callbacks().applies(state, link)), None)
-    except (CallError, ToolError) as error:
-        return Decision("deny", reason=error.text)
     except BaseException as error:  # noqa: BLE001  as in `run_call`
         _fail(state, error)
-        return Decision("deny", reason=failure_result(state, error).text)
+        is_worded = isinstance(error, CallError | ToolError)
+        return Decision("deny", reason=error.text if is_worded else failure_result(state, error).text)
     finally:
         made = state.made_context
         if made is not None:
