@@ -33,7 +33,7 @@ from pegboard.text import visible
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.predicates import Predicate, all_of, written
+from pegboard.toolsets.predicates import Matches, Predicate, all_of, any_of
 from pegboard.toolsets.toolset import Toolset, may_contain
 
 if TYPE_CHECKING:
@@ -264,8 +264,12 @@ class Session:
 
         Raises:
             ExpressionError: A text doesn't parse.
+            PredicateError: There is no such key in `-T`.
         """
-        given = [self._read(part) for part in (*predicates, only_expression(self.options.only)) if part is not None]
+        given = [self._read(part) for part in predicates if part is not None]
+        only = [spec.rpartition(":") for spec in self.options.only]
+        if only:
+            given.append(any_of(*(Matches(key if colon else "name", value) for key, colon, value in only)))
         return all_of(*given) if given else None
 
     def _read(self, predicate: Predicate | str) -> Predicate:
@@ -447,12 +451,6 @@ class Session:
             name = f"plugin {tool.origin.plugin!r}"
         editable = [found.name for found in self.entries() if found.editable]
         return name == f"plugin {None!r}" or any(name.endswith(f"plugin {plugin!r}") for plugin in editable)
-
-
-def only_expression(specs: Sequence[str]) -> str | None:
-    """Translates `-T` into a predicate: `git_*,plugin:files` is `name:git_* or plugin:files`."""
-    parts = (spec.rpartition(":") for spec in specs)
-    return " or ".join(f"{key if colon else 'name'}:{written(value)}" for key, colon, value in parts) or None
 
 
 def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, **facts: Any) -> None:
