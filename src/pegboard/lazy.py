@@ -37,10 +37,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str]
         value = namespace[name] = getattr(import_module(f"{package}.{module}"), name)
         return value
 
-    def names() -> list[str]:
-        return sorted({*namespace, *modules})
-
-    return find, names
+    return find, lambda: sorted({*namespace, *modules})
 
 
 def lazy_call(place: str) -> Callable[..., Any]:

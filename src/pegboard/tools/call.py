@@ -242,18 +242,16 @@ def merge_actions(actions: Iterable[Actions], base: Mapping[str, Any] | None = N
     state: dict[str, Any] = {}
     conflicts = {path for part in parts for path in part.conflicts}
     artifacts: dict[str, int] = {}
-    transfer_to = None
     for part in parts:
         for key, value in {**part.state_delta, **part.temporary}.items():
             before = _ABSENT if base is None else base.get(key, REMOVED)
             state[key] = _merge(before, state[key], value, key, conflicts) if key in state else value
         for name, version in part.artifact_delta.items():
             artifacts[name] = max(version, artifacts.get(name, version))
-        transfer_to = transfer_to if part.transfer_to is None else part.transfer_to
     return Actions(
         {key: value for key, value in state.items() if not key.startswith(TEMPORARY)},
         artifacts,
-        transfer_to,
+        next((part.transfer_to for part in reversed(parts) if part.transfer_to is not None), None),
         any(part.escalate for part in parts),
         any(part.skip_summarization for part in parts),
         tuple(sorted(conflicts)),

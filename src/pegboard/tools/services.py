@@ -62,6 +62,8 @@ _UNIONS: Final = (typing.Union, types.UnionType)
 
 def injected_kind(annotation: Any) -> Any:
     """The type of the service that a parameter's annotation injects, or `None`."""
+    if type(annotation) is type:
+        return None
     origin = get_origin(annotation)
     if origin is Annotated:
         kind, *markers = get_args(annotation)

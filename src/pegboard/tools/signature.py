@@ -11,9 +11,10 @@ import typing
 from collections import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from keyword import iskeyword
 from typing import Any, Final, cast, get_args, get_origin
+
+from attrs import Factory, field
 
 from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError
@@ -100,6 +101,15 @@ POSITIONAL: Final = (ParameterKind.POSITIONAL_ONLY, ParameterKind.POSITIONAL_OR_
 _UNIONS: Final = (typing.Union, types.UnionType)
 
 
+def _key_of(parameter: Parameter) -> str:
+    for each in metadata_of(parameter.annotation):
+        for alias in (getattr(each, "validation_alias", None), getattr(each, "alias", None)):
+            if isinstance(alias, str):
+                return alias
+    name = parameter.name.removesuffix("_")
+    return name if iskeyword(name) else parameter.name
+
+
 @frozen
 class Parameter:
     """One parameter of a tool's function."""
@@ -114,15 +124,12 @@ class Parameter:
     # makes the default that pydantic's `Field(...)` declares: the function itself doesn't apply it
     make_default: Callable[[], Any] | None = None
 
-    @cached_property
-    def key(self) -> str:
-        """Its name for the model: an `alias` in `Annotated`, else its name, without a trailing `_` (`from_`)."""
-        for each in metadata_of(self.annotation):
-            for alias in (getattr(each, "validation_alias", None), getattr(each, "alias", None)):
-                if isinstance(alias, str):
-                    return alias
-        name = self.name.removesuffix("_")
-        return name if iskeyword(name) else self.name
+    # its name for the model: an `alias` in `Annotated`, else its name, without a trailing `_` (`from_`)
+    key: str = field(default=Factory(_key_of, takes_self=True), init=False)
+
+
+def _visible(signature: Signature) -> tuple[Parameter, ...]:
+    return tuple(each for each in signature.parameters if each.service is None and each.annotation is not ToolContext)
 
 
 @frozen
@@ -134,10 +141,8 @@ class Signature:
     returns: Any  # the resolved return type; `EMPTY` without one
     reserved: frozenset[str] = frozenset()  # names that `**kwargs` can't take: bound and hidden parameters
 
-    @cached_property
-    def visible(self) -> tuple[Parameter, ...]:
-        """The parameters that the model may fill; the others get services or the context."""
-        return tuple(each for each in self.parameters if each.service is None and each.annotation is not ToolContext)
+    # the parameters that the model may fill; the others get services or the context
+    visible: tuple[Parameter, ...] = field(default=Factory(_visible, takes_self=True), init=False)
 
 
 def signature_of(function: Callable[..., Any], *, tool: str, method: bool = False) -> Signature:

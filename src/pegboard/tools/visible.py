@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
+from pegboard.errors import SchemaError
 from pegboard.json import is_object
 from pegboard.schema.references import NAMED, ONE, SOME, mapped
 from pegboard.text import escape_hidden
@@ -48,8 +49,6 @@ def _visible_schema(schema: JsonSchema, tool: str) -> JsonSchema:
 def _refuse_hidden(what: str, data: Any, tool: str) -> None:
     for text in _texts(data):
         if (shown := escape_hidden(text)) != text:
-            from pegboard.errors import SchemaError
-
             raise SchemaError(f"{what}: '{shown[:100]}' contains hidden characters", tool=tool)
 
 
