@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,22 @@ def test_saving_beside_deleting_stores_a_version(artifacts):
             assert all(version >= 1 for version in versions)
 
     asyncio.run(save_and_delete())
+
+
+def test_saving_is_tried_again_where_the_folder_is_deleted_while_it_is_made(artifacts, monkeypatch):
+    save(artifacts, "a")
+    is_dir = Path.is_dir
+
+    def is_gone(path):
+        if path == artifacts.folder:
+            return is_dir(path)
+        monkeypatch.undo()
+        asyncio.run(artifacts.delete("a"))
+        return False
+
+    monkeypatch.setattr(Path, "is_dir", is_gone)
+    assert save(artifacts, "a") == 1
+    assert list_names(artifacts) == ("a",)
 
 
 def test_a_missing_version_is_an_error(artifacts):

@@ -77,7 +77,8 @@ class DirectoryArtifacts(Artifacts):
 
     def _write_version(self, own: Path, name: str, data: bytes) -> int:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode applies to the last folder only
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # it was there, and is deleted right now: writing finds that out
+            own.mkdir(mode=0o700, parents=True, exist_ok=True)
         _delete_abandoned_drafts(own)
         _write_first_free(own, ["name"], name.encode())  # for `list`; an earlier version has the same
         following = 1 + max(_versions(own), default=0)  # unless another program saves at the same time
