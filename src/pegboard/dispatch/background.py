@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from contextvars import copy_context
@@ -114,7 +113,7 @@ class Operations:
     find_store: Callable[[], OperationStore | None] = lambda: None  # returns the provided store
     revive: Callable[[StoredCall], CallState] | None = None  # makes the state of a call of another process
     _pending: dict[str, tuple[Operation, CallState]] = field(factory=dict[str, tuple[Operation, CallState]], init=False)
-    _completed: OrderedDict[str, Completion] = field(factory=OrderedDict[str, Completion], init=False)
+    _completed: dict[str, Completion] = field(factory=dict[str, Completion], init=False)
     _forgotten: set[str] = field(factory=set[str], init=False)
     _by_call: WeakKeyDictionary[CallState, str] = field(factory=WeakKeyDictionary[CallState, str], init=False)
     _tasks: set[asyncio.Task[Completion]] = field(factory=set["asyncio.Task[Completion]"], init=False)
@@ -350,7 +349,7 @@ class Operations:
             else:
                 self._completed[completion.operation.id] = completion
             while len(self._completed) > self.most:
-                self._completed.popitem(last=False)
+                del self._completed[next(iter(self._completed))]
         self._announce(state, completion)
         return completion
 

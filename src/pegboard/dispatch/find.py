@@ -79,18 +79,10 @@ _SHORTEST: Final = 6  # letters and digits; in shorter names a typo often gives 
 
 
 def meant_name(name: str, names: Sequence[str]) -> str | None:
-    """The existing name that a misspelt one stands for, or `None` if that is ambiguous.
+    """The existing name that a misspelt one stands for, by the rules of docs/reference/calls.md, or `None`.
 
-    The first of these that exactly one name matches; if several match, none is taken:
-
-    1. the same name in another case;
-    2. the same but for case and word separators (`readFile`, `read.file` for `read_file`);
-    3. one letter inserted, missing, or swapped with its neighbour, after the first, in a name of six or more letters
-       and digits. A replaced letter gives another word (`get_user`, `set_user`), and so does a changed digit; but
-       names at that distance make the match ambiguous.
-
-    A name with an addition that models make by habit (`functions.add`, `add<|channel|>commentary`) may also stand for
-    the name without it; if both have a match, none is taken. Some 10 ms among 10,000 names.
+    A name at the distance of a replaced letter or digit, another word (`get_user`, `set_user`), isn't taken, but makes
+    the match ambiguous; so do matches both with and without a habitual addition. Some 10 ms among 10,000 names.
     """
     if len(name) > _MOST_OF_A_NAME or not name.isascii():
         return None
