@@ -327,8 +327,6 @@ def _by_finder(arguments: Sequence[str], option: re.Pattern[str]) -> Iterator[Co
                 yield Command([each.replace("{}", HOLE) for each in rest[:end]])
 
 
-_ACTIONS: Final = {2: _NAMED["two words"], 3: _NAMED["three words"]}  # by how many words name an action of theirs
-
 INTERPRETERS: Final = SHELLS.union(LANGUAGES, WRAPPERS, _NAMED["interpreter"])
 """Programs that can run anything, as their arguments say."""
 
@@ -344,8 +342,8 @@ def suggest_rule(command: Command) -> str | None:
     if not command.is_program or program_of(words) in _DO_ANYTHING or "/" in words[0]:
         return None
     named = words[:1]
-    for length, programs in _ACTIONS.items():
-        named = words[:length] if "_".join(named) in programs else named
+    for length, kind in ((2, "two words"), (3, "three words")):  # that name an action of the program
+        named = words[:length] if "_".join(named) in _NAMED[kind] else named
     is_narrow = all(_WORD.fullmatch(word) for word in named) and not runs_anything(named)
     return f"{' '.join(named)} *" if is_narrow else None
 

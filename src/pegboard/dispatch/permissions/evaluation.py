@@ -376,9 +376,8 @@ class Evaluation:
             if not parts:
                 return Match.NO if rule.allows else Match.PERHAPS
         matches = [each.match(rule) for each in parts if not (rule.allows and each.inside)]
-        if rule.allows:  # must apply to all parts; a deny or ask rule to any
-            return Match.SURELY if matches and all(match is Match.SURELY for match in matches) else Match.NO
-        return max(matches, default=Match.NO)
+        # An allow rule must apply to all parts, a deny or ask rule to any.
+        return (min if rule.allows else max)(matches, default=Match.NO)
 
 
 def _decision_of(rule: Rule, part: Part, match: Match) -> Decision:
