@@ -67,8 +67,7 @@ def default_in(annotation: Any) -> tuple[Any, Callable[[], Any] | None]:
     Raises `ValueError` if it declares something that isn't applied to a parameter.
     """
     default, make = MISSING, None
-    fields: list[Any] = [each for each in metadata_of(annotation) if is_field(each)]
-    for each in fields:
+    for each in filter(is_field, metadata_of(annotation)):
         if type(each.validation_alias) not in (str, NoneType):
             raise ValueError("its validation_alias must be a string")
         if each.validate_default or each.default_factory_takes_validated_data:

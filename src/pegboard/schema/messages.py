@@ -108,9 +108,7 @@ class SchemaSearch:
     left: int = MOST_STEPS
     _judges: dict[int, Validator] = field(factory=dict[int, "Validator"])
     """By the id of a schema: a validator of its keywords about a value itself."""
-    _seen: dict[tuple[int, int], tuple[Any, Sequence[_Problem]]] = field(
-        factory=dict[tuple[int, int], tuple[Any, Sequence[_Problem]]], init=False
-    )
+    _seen: dict[tuple[int, int], tuple[Any, Sequence[_Problem]]] = field(factory=dict[Any, Any], init=False)
     """By the ids of a schema and a value: the value, which keeps its id valid, and its problems."""
 
     def problems(self, schema: JsonSchema | bool, value: Any) -> Sequence[_Problem]:
@@ -408,9 +406,7 @@ def coerced(value: Any, schema: str, *, only_nulls: bool = False) -> tuple[Any, 
 class _Coercion:
     search: SchemaSearch
     only_nulls: bool
-    _known: dict[tuple[int, int, _Path], tuple[Any, _Fit]] = field(
-        factory=dict[tuple[int, int, _Path], tuple[Any, _Fit]], init=False
-    )
+    _known: dict[tuple[int, int, _Path], tuple[Any, _Fit]] = field(factory=dict[Any, Any], init=False)
     """By the ids of a schema and a value, and its path: the value, which keeps its id valid, and its fit."""
 
     def fit(self, schema: JsonSchema | bool, value: Any, path: _Path) -> _Fit:

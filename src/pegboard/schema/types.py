@@ -85,14 +85,6 @@ _INSTEAD: Final[Mapping[str, str]] = {
     **dict.fromkeys(("Iterator", "Generator", "deque"), "a list"),
     **dict.fromkeys(("Counter", "defaultdict", "OrderedDict"), "a dict"),
 }
-_HOOK_HINT: Final = (
-    "Correct its type; or, if the class has its own conversion, register a hook for it with "
-    "pegboard.schema.converter.converter() before the tool is defined."
-)
-_FIELDS_HINT: Final = (
-    "Its annotations must resolve at run time (names imported or defined at module level), and its constructor "
-    "must take its fields; or pass input_schema=..."
-)
 _UNWRAPPED: Final = ("Final", "ClassVar", "Required", "NotRequired", "ReadOnly")
 _MOST_CACHED: Final = 4096
 _Known: TypeAlias = dict[Hashable, tuple[Any, TypeAdapter]]  # annotations with their adapters, by key
@@ -337,7 +329,8 @@ class _Reader:
         kinds = [KINDS_OF[each] for each in ([named] if isinstance(named, str) else named)]
         if kinds and not any(adapter.kinds() & each for each in kinds):
             why = f"the schema in Annotated allows only {named!r}, which {_annotation_text(inner)} doesn't accept"
-            self.refuse(inner, path, why, _HOOK_HINT)
+            hint = "Correct its type, or register a hook for it with pegboard.schema.converter.converter() first."
+            self.refuse(inner, path, why, hint)
         return adapter
 
     def _constrained(self, adapter: TypeAdapter, markers: Sequence[Any], annotation: Any, path: str) -> TypeAdapter:
@@ -468,7 +461,8 @@ class _Reader:
         try:
             fields = fields_of(annotation)
         except Exception as error:  # noqa: BLE001  (resolving annotations may raise anything)
-            self.refuse(annotation, path, f"the fields of {cls.__qualname__} can't be read: {error}", _FIELDS_HINT)
+            hint = "Define its types at module level, let its constructor take its fields, or pass input_schema=..."
+            self.refuse(annotation, path, f"the fields of {cls.__qualname__} can't be read: {error}", hint)
         if fields is None:
             return None
         self._check_defaults(cls, ((each.key, each.default) for each in fields), path)

@@ -71,10 +71,9 @@ def _writer_of(cls: type[Any]) -> _Writer:  # noqa: PLR0911  (one for each kind)
         return _container_writer(enumerate, _sorted_items if is_sorted else list)
     if hasattr(cls, "dtype"):
         return _write_array_scalar
-    what = (
-        f"{cls.__module__}.{cls.__qualname__} has no JSON form; return text, numbers, lists, dicts, or an attrs class"
-    )
-    raise _UnwritableError(TypeError, f"{what} or dataclass of those")
+    what = f"{cls.__module__}.{cls.__qualname__} has no JSON form"
+    instead = "return text, numbers, lists, dicts, or an attrs class or dataclass of those"
+    raise _UnwritableError(TypeError, f"{what}; {instead}")
 
 
 def _container_writer(
