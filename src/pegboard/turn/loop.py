@@ -341,9 +341,9 @@ class Turn:
         if progress.ended is not None:
             return
         if not await self._ask_host("steering", inbox.listen) and progress.continued < self._limits.continuations:
-            value = output.value if output is not None else None
             chain = await self.registry.chain("on_stop", str, Message, list, tuple)
-            more = await chain.first_answer(self.context, progress.outcome("answered", output=value))
+            so_far = progress.outcome("answered", output=output and output.value)
+            more = await chain.first_answer(self.context, so_far)
             inbox.put(more, "on_stop")
             progress.continued += more is not None
         if not inbox.messages:
@@ -435,9 +435,8 @@ class Turn:
         await self._early.drop()  # in case it was cancelled once more
         if (skipped := progress.close()) is not None:
             self._events.emit_messages(skipped)
-        value = output.value if output is not None else None
         ended, detail = progress.ended or ("failed", None)
-        facts = {"invocation": self.context.invocation, "error": progress.error, "output": value}
+        facts = {"invocation": self.context.invocation, "error": progress.error, "output": output and output.value}
         self.outcome = progress.outcome(ended, detail, **facts)
         try:
             self.outcome = outcome = await self._report(self.outcome)

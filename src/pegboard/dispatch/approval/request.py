@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias
 
@@ -322,11 +322,13 @@ async def preview_of(
     Returns:
         The preview, or `None` if there is none, or it failed, took too long, is too long or invalid.
     """
-    if tool.preview is None:
+    preview = tool.preview
+    if preview is None:
         return None
     try:
+        more = {"context": context} if takes_context(preview) else {}
         async with asyncio.timeout(seconds):
-            return await run_in_thread(_call_preview, tool.preview, arguments, context)
+            return await run_in_thread(lambda: escape_preview(preview(json.loads(arguments), **more)))
     except BaseException as error:  # a preview's SystemExit costs only the preview
         if cancels_the_call(error):
             raise
@@ -349,8 +351,3 @@ def escape_preview(given: Any) -> Preview | None:
     if len(preview.summary) > MOST_SUMMARY or len(preview.details) > MOST_DETAILS:
         raise ValueError(f"a preview has at most {MOST_SUMMARY:,} characters of summary, {MOST_DETAILS:,} of details")
     return Preview(visible(preview.summary), visible(preview.details, newlines=True))
-
-
-def _call_preview(preview: Callable[..., Any], arguments: str, context: ReadonlyContext) -> Preview | None:
-    more = {"context": context} if takes_context(preview) else {}
-    return escape_preview(preview(json.loads(arguments), **more))
