@@ -233,6 +233,13 @@ def test_the_annotation_decides_the_injected_type(annotation, kind):
     assert injected_kind(annotation) == kind
 
 
+def test_a_service_that_isnt_provided_has_the_default_that_its_field_makes():
+    def function(kinds: Annotated[Injected[list[str]], pydantic.Field(default_factory=list)]) -> str:
+        return f"{kinds}"
+
+    assert text_of(Tool.from_function(function)) == "[]"
+
+
 def test_injected_parameters_are_hidden_from_the_model():
     @tool
     def function(a: int, db: Injected[Database], log: Injected[Database] | None = None): ...

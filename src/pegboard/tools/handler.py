@@ -255,7 +255,8 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
             values = {renamed.get(key, key): value for key, value in values.items()}
             values |= {name: make() for name, make in defaults.items() if name not in values}
         if injects:
-            values.update({each.name: _service_for(each, context) for each in injects})
+            values |= {each.name: None for each in injects if each.default is EMPTY}  # as in a context for a check
+            values |= {each.name: context.service(each.service) for each in injects if context.provides(each.service)}
         if its_context is not None:
             values[its_context] = context
         return (_positional_args(positional, values) if positional else ()), values
@@ -271,12 +272,6 @@ def _is_by_name(one: Parameter) -> bool:
     """Whether a parameter gets the argument of its name, or the context."""
     is_other = one.kind in (ParameterKind.POSITIONAL_ONLY, *STARRED) or one.service is not None or one.make_default
     return one.key == one.name and not is_other
-
-
-def _service_for(one: Parameter, context: ToolContext) -> Any:
-    if context.provides(one.service):
-        return context.service(one.service)
-    return None if one.default is EMPTY else one.default  # `None` as in a context for a check
 
 
 def _positional_args(positional: Sequence[Parameter], values: dict[str, Any]) -> list[Any]:
