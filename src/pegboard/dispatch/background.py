@@ -272,18 +272,13 @@ class Operations:
 
     async def aclose(self, seconds: float = 5.0) -> None:
         """Cancels background work and waits `seconds` for its end; its result is `aborted`."""
-        loop, here = asyncio.get_running_loop(), set[asyncio.Task[Completion]]()
+        loop = asyncio.get_running_loop()
         for task in list(self._tasks):
-            if task.get_loop() is loop:
-                task.cancel()
-                here.add(task)
-            else:
-                with suppress(RuntimeError):  # that loop is closed
-                    task.get_loop().call_soon_threadsafe(task.cancel)
-        if here:
-            await asyncio.wait(here, timeout=seconds)
-        if publishing := [task for task in self._publishing if task.get_loop() is loop]:
-            await asyncio.wait(publishing, timeout=seconds)
+            with suppress(RuntimeError):  # its loop is closed
+                task.get_loop().call_soon_threadsafe(task.cancel)
+        for tasks in (self._tasks, self._publishing):  # as the first end, they make the others
+            if here := [task for task in tuple(tasks) if task.get_loop() is loop]:
+                await asyncio.wait(here, timeout=seconds)
 
     def _add(self, state: CallState, *, is_background: bool = False) -> Operation:
         import secrets

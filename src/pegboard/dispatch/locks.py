@@ -207,13 +207,16 @@ class LockHandle:
             locks.release()
         self.manager.leave(self)
 
+    def callers(self) -> Iterator[LockHandle]:
+        """The handles of the enclosing calls, the innermost first."""
+        caller = self.parent
+        while caller is not None:
+            yield caller
+            caller = caller.parent
+
     def inherited(self, semaphore: Semaphore) -> int:
         """The permits of a semaphore that its callers hold."""
-        total, caller = 0, self.parent
-        while caller is not None:
-            total += caller.steps.get(semaphore, 0)
-            caller = caller.parent
-        return total
+        return 0 if self.parent is None else sum(caller.steps.get(semaphore, 0) for caller in self.callers())
 
 
 class LockManager:

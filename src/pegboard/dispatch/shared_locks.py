@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -77,7 +77,7 @@ async def _acquire(state: CallState, backend: LockBackend, request: LockRequest,
             loop.call_soon_threadsafe(_end, state)
 
     for claims in _claims_of(request, handle):
-        within = [locks for outer in reversed([*_callers(handle)]) for _, locks in outer.held]
+        within = [locks for outer in reversed([*handle.callers()]) for _, locks in outer.held]
         within += [locks for _, locks in handle.held]
         locks = await backend.acquire(claims, within=within, lost=lost)
         handle.held = (*handle.held, (claims, locks))
@@ -91,7 +91,7 @@ def _claims_of(request: LockRequest, handle: LockHandle) -> list[list[LockClaim]
         claims.append(LockClaim(f"key {request.key}", 1 if request.writes else None))
     if request.slots is not None:
         claims.append(LockClaim(f"tool {request.slots[0]}", request.slots[1]))
-    known = [each for outer in _callers(handle) for own, _ in outer.held for each in own]
+    known = [each for outer in handle.callers() for own, _ in outer.held for each in own]
     needed = [claim for claim in claims if not any(_covers(each, claim) for each in known)]
     if handle.is_shared:
         return [[claim] for claim in needed]
@@ -103,16 +103,8 @@ def _covers(held: LockClaim, claim: LockClaim) -> bool:
     return held.name == claim.name and (claim.most is None or (held.most is not None and held.most <= claim.most))
 
 
-def _callers(handle: LockHandle) -> Iterator[LockHandle]:
-    """The handles of the enclosing calls, the innermost first."""
-    caller = handle.parent
-    while caller is not None:
-        yield caller
-        caller = caller.parent
-
-
 def _leave_calls(handle: LockHandle) -> None:
-    for caller in _callers(handle):
+    for caller in handle.callers():
         if caller.is_shared:
             for claims, locks in caller.held:
                 if claims[0].name == _CALLS:
