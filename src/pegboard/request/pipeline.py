@@ -94,9 +94,7 @@ class Processor:
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise RegistrationError(
-                f"a request processor's name must be a text that isn't empty, got {self.name!r:.80}"
-            )
+            raise RegistrationError(f"a request processor's name must be a text, not empty, got {self.name!r:.80}")
         try:
             object.__setattr__(self, "link", Callback(accept_keywords(self.function, _TAKES)))
         except TypeError as error:
@@ -270,10 +268,8 @@ class Pipeline:
         names = self.names
         if name in names:
             return names.index(name)
-        near = did_you_mean(suggest(str(name), names))
-        raise RegistrationError(
-            f"no request processor is called {name!r}.{near} There are {', '.join(names) or 'none'}"
-        )
+        near, known = did_you_mean(suggest(str(name), names)), ", ".join(names) or "none"
+        raise RegistrationError(f"no request processor is called {name!r}.{near} There are {known}")
 
     def _index_at(self, position: Position | None) -> int:
         """The index at a position; without one, or without its neighbour, that after the first steps."""

@@ -466,9 +466,7 @@ def _in(validator: Any) -> Iterator[Constraint]:
 _READERS: Final[Mapping[str, Callable[[Any], Iterable[Constraint]]]] = {
     **dict.fromkeys(("_OrValidator", "_NotValidator"), lambda _: ()),  # attrs runs them when it makes the value
     "_AndValidator": lambda validator: _each(*validator._validators),  # noqa: SLF001
-    "_OptionalValidator": lambda validator: [
-        attrs.evolve(each, skips_null=True) for each in _each(validator.validator)
-    ],
+    "_OptionalValidator": lambda validator: [attrs.evolve(one, skips_null=True) for one in _each(validator.validator)],
     "_NumberValidator": lambda validator: [_bound(validator.compare_op, validator.bound)],
     "_MaxLengthValidator": lambda validator: [_length("max", validator.max_length)],
     "_MinLengthValidator": lambda validator: [_length("min", validator.min_length)],

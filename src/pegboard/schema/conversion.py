@@ -144,10 +144,8 @@ def straight_binder(
         place = f"v[{key!r}]"
         if (text := _expression(adapter, place, names)) != place:
             code.append(f"  if {key!r} in v: {place} = {text}")
-    code += [
-        " except Exception: return usual(context, arguments)",
-        *([f" v[{context!r}] = context"] if context else ()),
-    ]
+    code.append(" except Exception: return usual(context, arguments)")
+    code += [f" v[{context!r}] = context"] if context else []
     exec(_compiled("\n".join((*code, " return (), v"))), names)  # noqa: S102  made of names and quoted keys only
     return names["bind"]
 

@@ -254,9 +254,7 @@ def _bindings_of(annotation: Any) -> Mapping[Any, _Binding]:
     The same variable may be bound differently in different bases.
     """
     found: dict[Any, _Binding] = {}
-    waiting: list[tuple[Any, Sequence[Any]]] = [
-        (typing.get_origin(annotation) or annotation, typing.get_args(annotation))
-    ]
+    waiting: list[tuple[Any, Any]] = [(typing.get_origin(annotation) or annotation, typing.get_args(annotation))]
     while waiting:
         cls, arguments = waiting.pop()
         if cls in found or not isinstance(cls, type) or cls is typing.Generic:
