@@ -136,11 +136,10 @@ def parse(given: object, limits: Limits) -> dict[str, Any]:
     The copy ensures that what is validated, approved and run is the same, and that a tool changes only its own.
     Raises as `parse_arguments`.
     """
-    most_bytes, most_nodes = limits.argument_bytes, limits.argument_nodes
     try:
         if isinstance(given, str | bytes):
-            return parse_arguments(given, most_bytes=most_bytes, most_nodes=most_nodes)
-        return _plain_object(given, most_nodes)
+            return parse_arguments(given, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)
+        return _plain_object(given, limits.argument_nodes)
     except CallError:
         raise
     except Exception as error:  # reading a host's own mapping may raise anything
@@ -227,19 +226,16 @@ async def validate(
         CallError: `invalid_arguments`, with every problem; `tool_failure`, if the tool's check takes too long.
     """
     problems = tool.validator.problems(arguments, is_json=parsed)
-    if problems and _coerces(tool, state.settings.limits):
-        converted = coerced(tool, arguments)
-        if converted is not None:
-            arguments, changes = converted
-            state.coercions = (*state.coercions, *changes)
-            note(state, "coerced", state.coercions)
-            problems = ()
+    if problems and _coerces(tool, state.settings.limits) and (converted := coerced(tool, arguments)) is not None:
+        arguments, changes = converted
+        state.coercions = (*state.coercions, *changes)
+        note(state, "coerced", state.coercions)
+        problems = ()
+    if tool.checks is not None and not problems:
+        check = partial(own_problems, tool.checks, arguments)
+        problems = await _call_author(state, check, tool.checks, "its check of the arguments")
     if problems:
         await refused(state, tool, problems)
-    if tool.checks is not None:
-        check = partial(own_problems, tool.checks, arguments)
-        if problems := await _call_author(state, check, tool.checks, "its check of the arguments"):
-            await refused(state, tool, problems)
     return arguments
 
 
