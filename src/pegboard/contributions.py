@@ -169,6 +169,8 @@ class Contributions:
 
     def unloaded(self, *hooks: str) -> list[Callable[[], None]]:
         """The functions that import the plugins that implement one of these hooks and aren't imported yet."""
+        if not self.catalogue.lazy_plugins:  # by far the most common, and asked at each call
+            return []
         return [each.load for each in self.catalogue.unloaded(*hooks) if each.load]
 
     def is_checked(self) -> bool:

@@ -179,7 +179,7 @@ async def test_without_a_lock_a_call_only_looks_whether_there_is_one(make_regist
     plain.register(SIZE)
     more = await _count_functions(registry) - await _count_functions(plain)
     asked = {"ToolRegistry._is_checked", "ToolRegistry._load", "Contributions.unloaded"}
-    asked |= {"Catalogue.unloaded", "Contributions.is_checked", "Catalogue.callbacks", "is_due"}
+    asked |= {"Contributions.is_checked", "Catalogue.callbacks", "is_due"}
     assert {*more} == asked | {"LockPlugin._applies", "LockPlugin._read_settings", "let_pin"}
     assert not registry.may_ask(SIZE)
     write_lock(tmp_path / "pegboard.lock", lock_of(Comparison(Lock(), tmp_path), Present([NAME])), whole=True)

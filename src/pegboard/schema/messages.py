@@ -174,6 +174,10 @@ class SchemaSearch:
     def _apply(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> _Found:  # noqa: C901, PLR0912  (by keyword)
         """The problems by a keyword that applies schemas to the whole value; `rule` is its value in `schema`."""
         match keyword:
+            case "required":  # first, as most schemas have it
+                for name in rule:
+                    if name not in value:
+                        yield _Problem((name,), _MISSING)
             case "$ref" | "$dynamicRef" | "$recursiveRef":
                 if (target := self.references.target(rule)) is not None:
                     yield from self.problems(target, value)
@@ -192,9 +196,6 @@ class SchemaSearch:
                     yield _Problem((), f"must not fit {json_text(rule)[:60]}")
             case "if":
                 yield from self.problems(schema.get("else" if self.problems(rule, value) else "then", True), value)
-
-            case "required":
-                yield from (_Problem((name,), _MISSING) for name in rule if name not in value)
             case "propertyNames":
                 for name in value:
                     for found in self.problems(rule, name):
@@ -217,27 +218,26 @@ class SchemaSearch:
         for step, part in self.parts(keyword, rule, schema, value):
             if part is False and keyword == "additionalProperties":
                 yield _Problem((step,), _unknown_key(list(schema.get("properties", {}))))
-            else:
-                yield from _below(step, self.problems(part, value[step]))
+            elif found := self.problems(part, value[step]):
+                yield from _below(step, found)
 
-    def parts(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> Iterator[tuple[Any, Any]]:
+    def parts(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> Iterable[tuple[Any, Any]]:
         """The parts of a value to which a keyword applies schemas, by key or position, each with its schema."""
         if keyword == "properties":
-            yield from ((name, part) for name, part in rule.items() if name in value)
-        elif keyword == "patternProperties":
-            for pattern, part in rule.items():
-                self.pay(len(value))
-                yield from ((name, part) for name in _matching([pattern], value))
-        elif keyword == "additionalProperties":
+            return [(name, part) for name, part in rule.items() if name in value]
+        if keyword == "patternProperties":
+            self.pay(len(value) * len(rule))
+            return [(name, part) for pattern, part in rule.items() for name in _matching([pattern], value)]
+        if keyword == "additionalProperties":
             known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
             self.pay(len(value) * (1 + len(patterns)))
             named = {*known, *_matching(patterns, value)} if patterns else known
-            yield from ((name, rule) for name in value if name not in named)
-        elif is_array(rule):  # `prefixItems`, and `items` of drafts 4 to 7
-            yield from enumerate(rule[: len(value)])
-        else:  # of the items behind those that have their own schemas
-            first: Any = schema.get("prefixItems", []) if keyword == "items" else schema.get("items")
-            yield from ((index, rule) for index in (range(len(first), len(value)) if is_array(first) else ()))
+            return [(name, rule) for name in value if name not in named]
+        if is_array(rule):  # `prefixItems`, and `items` of drafts 4 to 7
+            return enumerate(rule[: len(value)])
+        # of the items behind those that have their own schemas
+        first: Any = schema.get("prefixItems", []) if keyword == "items" else schema.get("items")
+        return [(index, rule) for index in range(len(first), len(value))] if is_array(first) else []
 
 
 def _below(step: str | int, found: Sequence[_Problem]) -> Sequence[_Problem]:
