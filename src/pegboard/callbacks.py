@@ -46,10 +46,7 @@ def read_only(function: F) -> F:
     """Decorator for a `before_tool` or `approve_call` callback that changes nothing: `registry.decide` calls it, too.
 
     Below `@hookimpl`, as `nonblocking`. Of a callback without the mark it isn't known what it would say, so that
-    `decide` answers `ask`.
-
-    Raises:
-        TypeError: The callable takes no attributes, such as one written in C; wrap it in a function.
+    `decide` answers `ask`. Raises as `nonblocking` does.
     """
     return _mark(function, _READ_ONLY)
 
@@ -162,15 +159,8 @@ async def maybe_await(answer: Any) -> Any:
 def accept_keywords(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
     """Adapter that takes values for all of `names`, in order, and passes `function` those it has parameters for.
 
-    Args:
-        function: Takes some of `names`; other parameters need defaults.
-        names: The names of the values, in order.
-
-    Returns:
-        The adapter; `function` itself if its parameters are exactly `names`, in order.
-
-    Raises:
-        TypeError: A required parameter isn't in `names`, or is positional-only.
+    It is `function` itself if its parameters are exactly `names`, in order. Raises `TypeError` if a parameter without a
+    default isn't in `names`, or one that is in them is positional-only.
     """
     try:
         parameters = tuple(inspect.signature(function).parameters.values())

@@ -259,8 +259,7 @@ class Catalogue:
     def with_tools(self, tools: Iterable[Tool], on_conflict: ConflictPolicy) -> tuple[Catalogue, list[Tool]]:
         """A catalogue with these tools, name conflicts resolved; and the tools as they are registered or held back.
 
-        Raises:
-            DuplicateToolError: A name is taken and the policy is `"error"`, or `"prefix"` can't make it free.
+        Raises `DuplicateToolError` if a name is taken and the policy is `"error"`, or `"prefix"` can't make it free.
         """
         table = _ToolTable(self)
         brought = [table.add(tool, on_conflict) for tool in tools]
@@ -291,8 +290,7 @@ class Catalogue:
     def with_extra(self, kind: str, name: str, thing: Any, owner: Origin) -> Catalogue:
         """A catalogue with one more predicate, transform, processor, exporter or executor.
 
-        Raises:
-            ValueError: The name is taken, or the thing isn't a valid predicate, transform or processor.
+        Raises `ValueError` if the name is taken, or the thing isn't a valid predicate, transform or processor.
         """
         try:
             if kind == "predicates":

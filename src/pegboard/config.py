@@ -155,8 +155,7 @@ NO_CONFIG: Final = Config()  # the configuration without any file
 def read_config(file: str) -> bytes | None:
     """The bytes of a configuration file, or `None` if it doesn't exist.
 
-    Raises:
-        ConfigError: It can't be read, or is larger than 256 KiB.
+    Raises `ConfigError` if it can't be read, or is larger than 256 KiB.
     """
     try:
         return read_bounded(file, _MAX_BYTES)
@@ -167,15 +166,10 @@ def read_config(file: str) -> bytes | None:
 
 
 def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = None) -> dict[str, Any]:
-    """Parses and checks a configuration file.
+    """Parses and checks the content of a configuration file, TOML; errors have the path `file`.
 
-    Args:
-        content: TOML.
-        file: Its path, for errors.
-        wrong: Collects errors of single keys, which are left out; by default they are raised.
-
-    Raises:
-        ConfigError: It isn't TOML, or a key is unknown or of the wrong type.
+    Raises `ConfigError` if it isn't TOML, or a key is unknown or of the wrong type. `wrong`, if given, collects errors
+    of single keys, which are then left out.
     """
     try:
         table = parse_toml(content)
@@ -323,13 +317,9 @@ def trust_file() -> Path:
 
 
 def trust(file: str | Path) -> str:
-    """Trusts a file with its present content.
+    """Trusts a file with its present content; returns the digest of that, `"sha256:..."`.
 
-    Returns:
-        The digest of its content, `"sha256:..."`.
-
-    Raises:
-        ConfigError: The file can't be read, or the decision can't be stored.
+    Raises `ConfigError` if the file can't be read, or the decision can't be stored.
     """
     path = str(Path(file).resolve())
     try:
@@ -341,11 +331,7 @@ def trust(file: str | Path) -> str:
 
 
 def distrust(file: str | Path) -> bool:
-    """Revokes trust; returns whether the file was trusted.
-
-    Raises:
-        ConfigError: The decision can't be stored.
-    """
+    """Revokes trust; returns whether the file was trusted. Raises `ConfigError` if the decision can't be stored."""
     trusted = _load_trust()
     if trusted.pop(str(Path(file).resolve()), None) is None:
         return False
@@ -503,10 +489,7 @@ def reference(value: Any) -> tuple[str, str] | None:
 def with_secrets(settings: Mapping[str, Any], missing: list[str], secrets: list[str]) -> dict[str, Any]:
     """Resolves references to secrets; a setting whose secret is missing is left out.
 
-    Args:
-        settings: The settings in the configuration.
-        missing: Collects a sentence for each missing secret.
-        secrets: Collects the resolved secrets, for `hide` in errors of the plugin.
+    `missing` collects a sentence for each missing secret, `secrets` those found, for `hide` in the plugin's errors.
     """
 
     def resolved(path: str, value: Any) -> Any:
@@ -581,9 +564,7 @@ def key_names() -> list[str]:
 def set_key(name: str, secret: str) -> None:
     """Stores a key in the keyring.
 
-    Raises:
-        ConfigError: The keyring isn't installed, or fails.
-        OSError: The name can't be stored.
+    Raises `ConfigError` if the keyring isn't installed, or fails, and `OSError` if the name can't be stored.
     """
     _keyring("set_password", name, secret)
     write_state(_KEYS, {"names": sorted({*key_names(), name})})

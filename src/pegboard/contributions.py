@@ -377,11 +377,7 @@ class Registrar:
         return self.contributions.catalogue.ordered
 
     def get(self, name: str) -> Tool:
-        """The static tool of this name.
-
-        Raises:
-            UnknownToolError: There is none; with near misses.
-        """
+        """The static tool of this name; raises `UnknownToolError`, with near misses, if there is none."""
         tools = self.contributions.catalogue.tools
         if name not in tools:
             raise UnknownToolError(name, suggest(name, tools))

@@ -157,11 +157,7 @@ def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
     """`"No installed plugin provides 'openai': pip install pegboard-openai"`; near misses where no package is known.
 
     A near miss that isn't installed comes with its package; the package's names of other kinds count as near misses.
-
-    Args:
-        kind: `"exporters"`, `"models"` or `"executors"`.
-        name: The unknown name.
-        known: The known names.
+    `kind`: `"exporters"`, `"models"` or `"executors"`.
     """
     ours = first_party()
     packages, names = ours[kind], sorted(set(known))
@@ -188,15 +184,10 @@ _LONG_SECRET: Final = 8
 
 
 def hide(text: str, secrets: Iterable[str], *, mark: str = HIDDEN) -> str:
-    """A text with these secrets replaced, also as URLs, JSON and Python's `repr` escape them.
+    """A text with these secrets replaced by `mark`, also as URLs, JSON and Python's `repr` escape them.
 
     Where the text was truncated within a secret, its beginning is replaced, too. A secret of fewer than 8 characters
     is replaced only as a whole word, and one of fewer than 4 never: servers that need no key are given a dummy.
-
-    Args:
-        text: Such as an error's.
-        secrets: What it must not show.
-        mark: The replacement.
     """
     written = {form for each in secrets for form in _spellings(each.strip()) if len(form) >= _SHORTEST_SECRET}
     if not written:

@@ -63,13 +63,9 @@ def _home_folder(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def project_file(folder: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """The nearest `pegboard.toml` in `folder` or above it; `None` where there is none.
+    """The nearest `pegboard.toml` in `folder`, an absolute path, or above it; `None` where there is none.
 
-    Looks no further up than the root of a git checkout, the user's home and the root of the file system.
-
-    Args:
-        folder: An absolute path.
-        environ: The environment, for `HOME`.
+    Looks no further up than the root of a git checkout, the user's home (`HOME`) and the root of the file system.
     """
     home = _home_folder(environ)
     top = None if home is None else os.path.realpath(home)
@@ -86,10 +82,8 @@ def project_file(folder: str, environ: Mapping[str, str] = os.environ) -> str | 
 def others_can_write(path: str) -> bool:
     """Whether another user can write or replace a file, by the permissions of the file, its folders or a link.
 
-    The owner of the root of the file system and the user's own group are trusted.
-
-    Raises:
-        OSError: It doesn't exist, or can't be examined.
+    The owner of the root of the file system and the user's own group are trusted. Raises `OSError` if the file doesn't
+    exist, or can't be examined.
     """
     if os.name != "posix":
         return False
@@ -106,16 +100,9 @@ def _is_shared(place: str, own: set[int], inside: str = "") -> bool:
 
 
 def read_bounded(path: str, limit: int) -> bytes:
-    """The bytes of a file.
+    """The bytes of a file; raises `OSError` if it can't be read, or has more than `limit` bytes (`EFBIG`).
 
     A pipe in the file's place doesn't block: it reads as empty.
-
-    Args:
-        path: The file.
-        limit: The most bytes that it may have.
-
-    Raises:
-        OSError: It can't be read, or is larger (`EFBIG`).
     """
     return _read_all(os.open(path, _READ), path, limit)
 
@@ -150,8 +137,7 @@ def parse_toml(content: bytes) -> dict[str, Any]:
 def open_private(path: str) -> int:
     """A descriptor for reading a file that only the user can have written or read.
 
-    Raises:
-        OSError: It can't be opened, isn't a regular file, belongs to another user, or grants others access.
+    Raises `OSError` if it can't be opened, isn't a regular file, belongs to another user, or grants others access.
     """
     fd = os.open(path, _READ | _NO_LINK)
     facts = os.fstat(fd)
@@ -206,10 +192,8 @@ def write_atomic(path: str, *parts: bytes, mode: int = 0o666, sync: bool = False
 def write_private(path: str, *parts: bytes) -> None:
     """Writes a file that only the user can read, atomically, in a folder that only the user can enter.
 
-    The folder is made; an existing one loses the permissions of others.
-
-    Raises:
-        OSError: It can't be written, or the folder is another user's.
+    The folder is made; an existing one loses the permissions of others. Raises `OSError` if the file can't be written,
+    or the folder is another user's.
     """
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -120,9 +120,7 @@ which `json_text` and `json_problems` refuse.
 def json_text(value: Any) -> JsonText:
     """`value` as compact JSON text in its own key order; a `JsonText` is returned unchanged.
 
-    Raises:
-        ValueError: NaN, an infinity or a cycle.
-        TypeError: A value without a JSON form.
+    Raises `ValueError` for NaN, an infinity or a cycle, and `TypeError` for a value without a JSON form.
     """
     return value if type(value) is JsonText else JsonText(_compact(value))
 
@@ -130,11 +128,7 @@ def json_text(value: Any) -> JsonText:
 def canonical_json(value: Any) -> str:
     """The canonical text of a JSON value: keys sorted, no spaces, `1.0` written as `1`.
 
-    Equal JSON values (as JSON Schema compares them) have equal texts, in every process.
-
-    Raises:
-        ValueError: NaN, an infinity or a cycle.
-        TypeError: A value without a JSON form.
+    Equal JSON values (as JSON Schema compares them) have equal texts, in every process. Raises as `json_text` does.
     """
     text = _sorted(value)
     # Only a whole float is written with ".0" or "e+"; few texts contain either.
@@ -209,15 +203,9 @@ class NotPlainError(ValueError):
 def plain_copy(value: Any, levels: int, left: list[int]) -> Any:
     """A deep copy of a JSON value, checked in the same pass; a tuple becomes a list.
 
-    Takes about 3 us for usual arguments. A cycle exceeds the levels.
-
-    Args:
-        value: The value, which may not be JSON.
-        levels: The nested containers that it may have.
-        left: One number: the values that it may have; below 0 afterwards if it has more.
-
-    Raises:
-        NotPlainError: It isn't JSON, by exact types, or is too large.
+    Takes about 3 us for usual arguments. Raises `NotPlainError` if it isn't JSON, by exact types, has containers nested
+    more than `levels` deep, as a cycle has, or too many values: `left` has one number, that of the values that it may
+    have, which is below 0 afterwards if it has more.
     """
     kind = cast("type[Any]", type(value))
     if kind is dict or kind is list or kind is tuple:
@@ -298,11 +286,7 @@ def unicode_text(text: str) -> str:
 
 
 def encodable_text(text: str, name: str = "text") -> str:
-    """A string that UTF-8 can encode, by `unicode_text`; `name` is for the error.
-
-    Raises:
-        TypeError: It isn't a string.
-    """
+    """A string that UTF-8 can encode, by `unicode_text`; raises a `TypeError` with `name` if it isn't a string."""
     if type(text) is not str:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may pass on anything
             raise TypeError(f"{name} must be a string, got {text!r:.100}")

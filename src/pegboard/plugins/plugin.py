@@ -112,15 +112,11 @@ class Plugin:
 def load_plugin(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> Plugin:
     """Calls the register hooks of a plugin and validates what it brings.
 
-    Args:
-        origin: The plugin's.
-        thing: What its entry point names: a module, an object, or a class, of which one instance is made (with
-            `settings`, if it takes them).
-        settings: Its settings, passed read-only, with the secrets that they refer to.
+    `thing` is what its entry point names: a module, an object, or a class, of which one instance is made, with
+    `settings` if it takes them. The settings are passed read-only, with the secrets that they refer to.
 
-    Raises:
-        pluggy.PluginValidationError: A hook takes unknown arguments.
-        BaseException: Whatever the class raised; a `RuntimeError` in place of one whose text shows a secret.
+    Raises `pluggy.PluginValidationError` if a hook takes unknown arguments, and whatever the class raised; a
+    `RuntimeError` in place of one whose text shows a secret.
     """
     plugin = Plugin(origin, lambda: thing, settings)
     plugin.load()

@@ -56,17 +56,10 @@ def probe_plugins(
     seconds_for_all: float = math.inf,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Iterator[tuple[FoundPlugin, PluginManifest]]:
-    """Loads plugins in child processes, a few at a time.
+    """Loads plugins in child processes, a few at a time, each within `seconds`; starts none after `seconds_for_all`.
 
-    Args:
-        plugins: What to load.
-        settings: The settings by plugin name.
-        seconds: How long one may take.
-        seconds_for_all: How long to go on starting loads.
-        progress: Called with `(number, of how many, name)` before each is loaded.
-
-    Yields:
-        The manifest of each, in order, with its `failure` if it failed; nothing for those that weren't started.
+    Yields the manifest of each, in order, with its `failure` if it failed; nothing for those that weren't started.
+    `settings` are by plugin name; `progress` is called with `(number, of how many, name)` before each is loaded.
     """
     started = monotonic()
 
@@ -320,11 +313,9 @@ def _bound_memory(most: int) -> None:
 def answer_job(answers: Callable[[dict[str, Any]], Iterable[Any]]) -> None:
     """Runs the job on standard input in this process, and ends the process.
 
-    Both streams are taken from plugins: they print to standard error, and have nothing to read.
-
-    Args:
-        answers: Does the job; yields its answer, for JSON, after others that count if the process ends before. It may
-            use as many bytes of data as the job's `memory`, where the system can enforce it.
+    `answers` does the job and yields its answer, for JSON, after others that count if the process ends before. It may
+    use as many bytes of data as the job's `memory`, where the system can enforce it. Both streams are taken from
+    plugins: they print to standard error, and have nothing to read.
     """
     job = json.loads(sys.stdin.buffer.read())
     answer = os.dup(1)
