@@ -129,11 +129,11 @@ class Contributions:
         static = self.catalogue
         tool = static.tools.get(name) if resolved is None else resolved.get(name)
         if tool is None or not tool.offered:
-            from pegboard.dispatch.find import refusal  # only for refusals
+            from pegboard.dispatch.find import not_offered, unknown  # only for refusals
 
             is_left_out = resolved is not None and (name in static.tools or resolved.was_held_back(name))
-            among = static.ordered if resolved is None else resolved
-            raise refusal(name, among, exists=tool is not None or is_left_out)
+            names = [each.name for each in (static.ordered if resolved is None else resolved) if each.offered]
+            raise not_offered(name, names) if tool is not None or is_left_out else unknown(name, names)
         return tool
 
     def check_rules(self, permissions: Permissions | None) -> None:

@@ -175,7 +175,10 @@ class Operations:
             RuntimeError: The call's event loop isn't known in this thread, or is closed.
         """
         try:
-            loop = _loop_of(state)
+            portal = state.context.internals.portal  # of a tool that runs in a thread
+            loop = running_loop() or (portal and portal.loop)
+            if loop is None or loop.is_closed():
+                raise RuntimeError("context.background(...) has to be called in the call's event loop or thread")  # noqa: TRY301  as `_add`
             operation = self._add(state, is_background=True)
 
             def start() -> None:
@@ -189,8 +192,7 @@ class Operations:
                     work.close()
                 with self._lock:
                     self._pending.pop(operation.id)
-                seconds = time.time() - operation.started
-                text = f"{operation.tool} was aborted after {seconds:.1f} s in the background."
+                text = f"{operation.tool} was aborted after {time.time() - operation.started:.1f} s in the background."
                 aborted = Completion(operation, ToolResult.error("aborted", text))
                 self._complete(state, aborted if task.cancelled() else task.result())
                 self._publish(operation, state, loop)
@@ -249,14 +251,13 @@ class Operations:
             users: Only those of these users' calls, as a turn takes those of its user. `None`: all.
         """
         with self._lock:
-            mine = [
-                id_
-                for id_, each in self._completed.items()
+            completed = tuple(
+                self._completed.pop(id_)
+                for id_, each in [*self._completed.items()]
                 if each.operation.session == session
                 and (calls is None or each.call_id in calls)
                 and (users is None or each.operation.user in users)
-            ]
-            completed = tuple(self._completed.pop(id_) for id_ in mine)
+            )
         store = self.find_store()
         return completed if store is None else (*completed, *read_completions(store.take(session, calls, users)))
 
@@ -371,16 +372,16 @@ class Operations:
         task.add_done_callback(self._publishing.discard)
 
     def _announce(self, state: CallState, completion: Completion) -> None:
-        operation, result = completion.operation, completion.result
-        if self.emit is not None:
-            from pegboard.dispatch.events import ended  # loaded with the first observer
+        if self.emit is None:
+            return
+        from pegboard.dispatch.events import ended  # loaded with the first observer
 
-            now, index = time.time(), state.position.index
-            facts: dict[str, Any] = {"result": result, "seconds": now - operation.started}
-            try:
-                self.emit(ended(result)(operation.call_id, operation.tool, now, index, **facts))
-            except Exception as error:  # noqa: BLE001  an observer disturbs no call
-                log_failure("emitting a completion", error)
+        own, result, now = completion.operation, completion.result, time.time()
+        facts = own.call_id, own.tool, now, state.position.index
+        try:
+            self.emit(ended(result)(*facts, result=result, seconds=now - own.started))
+        except Exception as error:  # noqa: BLE001  an observer disturbs no call
+            log_failure("emitting a completion", error)
 
     async def _result(
         self, operation: Operation, state: CallState, work: Awaitable[Any] | Callable[[], Any]
@@ -401,12 +402,3 @@ class Operations:
                 raise
             result = later_result(state, error)
         return await _make_completion(operation, state, result)
-
-
-def _loop_of(state: CallState) -> asyncio.AbstractEventLoop:
-    """The event loop of a call, in it or in the thread that its tool runs in."""
-    portal = state.context.internals.portal
-    loop = running_loop() or (portal and portal.loop)
-    if loop is None or loop.is_closed():
-        raise RuntimeError("context.background(...) has to be called in the call's event loop or thread")
-    return loop

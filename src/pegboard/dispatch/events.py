@@ -200,19 +200,9 @@ def ended(result: ToolResult) -> type[CallEnded]:
     return _ENDS.get(result.kind, CallFailed) if result.is_error else CallCompleted
 
 
-AnyCallEvent: TypeAlias = (  # an event of a call, of any class
-    CallPending
-    | ApprovalRequested
-    | ApprovalAnswered
-    | CallRunning
-    | CallUpdated
-    | CallCompleted
-    | CallFailed
-    | CallRefused
-    | CallAborted
-    | CallSkipped
-    | CallSuspended
-)
+_AnyEnd: TypeAlias = CallCompleted | CallFailed | CallRefused | CallAborted | CallSkipped | CallSuspended
+AnyCallEvent: TypeAlias = CallPending | ApprovalRequested | ApprovalAnswered | CallRunning | CallUpdated | _AnyEnd
+"""An event of a call, of any class."""
 read_by(AnyCallEvent, tagged(*get_args(AnyCallEvent)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,12 +25,7 @@ _MOST_OF_A_NAME: Final = 80
 
 
 async def find(state: CallState) -> Tool:
-    """The called tool, with its handler loaded.
-
-    Raises:
-        CallError: `unknown_tool`, `not_offered`, or `tool_failure` if the tool's plugin failed; `not_executed` for a
-            call that the provider has executed; the error of a call marked invalid.
-    """
+    """The called tool, with its handler loaded; raises `CallError` for a call that can't run."""
     call = state.call
     if call.error is not None:
         raise CallError(call.error.kind, call.error.text, problems=call.error.problems)
@@ -39,21 +34,14 @@ async def find(state: CallState) -> Tool:
     if not isinstance(call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         raise CallError("unknown_tool", "The call has no tool name: its name isn't a string.")
     tool = state.snapshot.named.get(call.name) or state.snapshot.find(call.name)
-    return await _load(state, tool, tool.handler) if isinstance(tool.handler, LazyHandler) else tool
-
-
-async def _load(state: CallState, tool: Tool, lazy: LazyHandler) -> Tool:
+    lazy = tool.handler
+    if not isinstance(lazy, LazyHandler):
+        return tool
     try:
         return lazy.complete(tool, await maybe_await(await state.runtime.threads.run(lazy.load)))
     except (StaleSpecError, PluginError) as error:
         why = "it has changed since it was listed" if isinstance(error, StaleSpecError) else "its plugin failed to load"
-        raise CallError("tool_failure", f"{state.call.name} was not run: {why}.", detail=str(error)) from error
-
-
-def refusal(name: str, tools: Iterable[Tool], *, exists: bool) -> CallError:
-    """The error of a call to a tool that isn't offered, or doesn't exist."""
-    names = [each.name for each in tools if each.offered]
-    return not_offered(name, names) if exists else unknown(name, names)
+        raise CallError("tool_failure", f"{call.name} was not run: {why}.", detail=str(error)) from error
 
 
 def unknown(name: str, available: Sequence[str]) -> CallError:
@@ -124,9 +112,6 @@ def _difference(one: str, other: str) -> str | None:
     return "slip" if is_slip else "another letter"
 
 
-_REPAIRED_KINDS: Final = ("unknown_tool", "invalid_arguments")
-
-
 @frozen
 class RepairRequest:
     """Request to a repairer: a callback that returns another call, other arguments for the same tool, or `None`.
@@ -154,13 +139,10 @@ async def repair(state: CallState, error: CallError) -> None:
     """Replaces the call by the repaired one, to pass the first stages again; else raises the error again.
 
     Callbacks are called first, in order, then the built-in repair of names; the first answer counts. A call is repaired
-    once, and then passes all stages as any call: a repair grants no permission.
-
-    Raises:
-        CallError: The first error, if no repairer answers; with both in its detail, if one failed; or the error of the
-            repaired call.
+    once, and then passes all stages as any call: a repair grants no permission. The detail of the error has the failure
+    of a repairer, or the repair of a call that fails again.
     """
-    if error.kind not in _REPAIRED_KINDS:
+    if error.kind not in ("unknown_tool", "invalid_arguments"):
         raise error
     if state.repaired is not None:
         raise _again(error, f"{error.detail or error.text}\nBefore that, the call was repaired: {state.repaired}")
