@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from pegboard import Confirmation, Permissions, Tool, ToolContext, ToolRegistry, tool, tool_of
+from pegboard import CallError, Confirmation, Permissions, Tool, ToolContext, ToolRegistry, tool, tool_of
 from pegboard.errors import FatalToolError
 from pegboard.execution import ExecutionRequest, ExecutorCall, LocalExecutor
-from pegboard.worker import RemoteCaller, SentCall, Wire, Worker, read_response
+from pegboard.worker import RemoteCaller, SentCall, Wire, Worker, has_not_started, read_response
 
 HERE = RemoteCaller()
 
@@ -60,7 +60,13 @@ def end() -> None:
     raise FatalToolError("over")
 
 
-TOOLS = [tool_of(each) for each in (echo, repeat, not_a_number, report, count, ask, end)]
+@tool
+def not_run() -> None:
+    """Ends as a call that wasn't run."""
+    raise CallError("not_executed", "Its own call was not run.")
+
+
+TOOLS = [tool_of(each) for each in (echo, repeat, not_a_number, report, count, ask, end, not_run)]
 
 
 @pytest.fixture
@@ -127,6 +133,21 @@ async def test_a_tool_that_the_worker_lacks_is_not_run(worker):
     assert "equal [rename], [prefix] and transforms" in response.detail
 
 
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", True),
+        (b'{"tool": "missing"}', True),
+        (b'{"tool": "echo", "arguments": {"text": "hi"}, "digest": "another"}', True),
+        (b'{"tool": "not_run"}', False),
+        (b'{"tool": "echo", "arguments": {"text": "hi"}}', False),
+    ],
+    ids=["unreadable", "missing", "another definition", "an error of the tool", "a result"],
+)
+async def test_an_answer_says_whether_the_call_was_refused_before_its_tool_started(worker, data, expected):
+    assert has_not_started(await worker.run(data, HERE)) is expected
+
+
 async def test_a_request_over_the_limit_is_not_read(worker):
     caller = RemoteCaller(Wire(most_bytes=1_200))
     response = read_response(await worker.run(request("echo", {"text": "x" * 2_000}), caller))
@@ -153,7 +174,8 @@ async def test_an_executor_that_fails_answers_with_a_crash():
     async def fail(request, caller):
         raise RuntimeError("secret")
 
-    response = await run(Worker(SimpleNamespace(execute=fail, tools=lambda: TOOLS)), "echo")
+    executor = SimpleNamespace(execute=fail, tools=lambda: TOOLS, refusal_of=lambda _: None)
+    response = await run(Worker(executor), "echo")
     assert (response.kind, "secret" in response.error, "secret" in response.detail) == ("crashed", False, True)
 
 

@@ -121,6 +121,13 @@ class LocalExecutor:
         specs = (self._tools[name].spec for name in listed if name in self._tools)
         return tuple(ToolInfo(spec.name, spec.description, spec.input_schema) for spec in specs)
 
+    def refusal_of(self, request: ExecutionRequest) -> ExecutionResponse | None:
+        """The response to a request with the digest of another definition, which isn't executed; `None` for others."""
+        own = self._tools.get(request.tool)
+        if own is None or request.digest in (None, own.spec.digest):
+            return None
+        return ExecutionResponse.other_definition(request, f"its definition here is {own.spec.digest}.")
+
     async def execute(self, request: ExecutionRequest, caller: Caller | None = None) -> ExecutionResponse:
         """Runs one call.
 
@@ -137,9 +144,8 @@ class LocalExecutor:
         return response if request.key is None else response.evolve(call_digest=request.call_digest)
 
     async def _execute(self, request: ExecutionRequest, caller: Caller | None) -> ExecutionResponse:
-        own = self._tools.get(request.tool)
-        if own is not None and request.digest not in (None, own.spec.digest):
-            return ExecutionResponse.other_definition(request, f"its definition here is {own.spec.digest}.")
+        if (other := self.refusal_of(request)) is not None:
+            return other
         limits = self._settings.limits
         if request.expose_errors:
             limits = attrs.evolve(limits, expose_errors=True)

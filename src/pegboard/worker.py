@@ -223,6 +223,17 @@ def read_response(data: bytes, wire: Wire = PLAIN) -> ExecutionResponse:
     return ExecutionResponse.from_json(message.get("response"))
 
 
+def has_not_started(data: bytes, wire: Wire = PLAIN) -> bool:
+    """Whether the answer of `Worker.run` says that the worker refused the call before its tool started.
+
+    A response alone doesn't tell: a tool that ran may end with any kind of error, also with `not_executed`.
+
+    Raises:
+        ValueError: The answer is invalid.
+    """
+    return wire.read(data).get("notStarted") is True
+
+
 # The worker's side ----------------------------------------------------------------------------------------------------
 
 
@@ -361,7 +372,7 @@ class Worker:
             request = ExecutionRequest.from_json(caller.wire.read(data))
         except ValueError as error:
             response = not_run_response("The tool", "the worker can't read the request", f"{error}")
-            return caller.wire.write(_answer(response))
+            return caller.wire.write(_refusal(response))
         self.running[number] = request
         try:
             answer = await self._run(request, caller)
@@ -376,7 +387,9 @@ class Worker:
                 "Workers need the tools of their callers, with equal [rename], [prefix] and transforms; "
                 "queues tell workers apart."
             )
-            return _answer(not_run_response(request.tool, "its worker has no such tool", detail))
+            return _refusal(not_run_response(request.tool, "its worker has no such tool", detail))
+        if (other := self.executor.refusal_of(request)) is not None:
+            return _refusal(other)
         try:
             return _answer(await self.executor.execute(request, caller))
         except FatalToolError as error:
@@ -403,6 +416,10 @@ def _here(policy: Policy, executor: str) -> Policy:
 
 def _answer(response: ExecutionResponse) -> JsonObject:
     return {"response": response.to_json()}
+
+
+def _refusal(response: ExecutionResponse) -> JsonObject:
+    return {**_answer(response), "notStarted": True}
 
 
 # Lists ----------------------------------------------------------------------------------------------------------------

@@ -7,14 +7,18 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from caller_program import CONTEXT, registry_for
 from conftest import PATIENCE, Server, Workers
+from temporalio.client import ActivityHandle, Client
 
-from pegboard import Permissions, Policy, Rule, ToolRegistry, tool_of
+from pegboard import CallError, Permissions, Policy, Rule, ToolRegistry, tool, tool_of
+from pegboard.execution import LocalExecutor
 from pegboard.testing import EXECUTOR_TOOLS
+from pegboard.worker import Worker
 from pegboard_temporal import Settings, TemporalExecutor, link
 
 pytestmark = pytest.mark.slow
@@ -27,6 +31,27 @@ def registry_of(server, **settings):
     made = Settings(address=server.address, **{**PATIENCE, **settings})
     registry.add("executors", "temporal", TemporalExecutor(made))
     return registry
+
+
+def calling(server, queue, *tools):
+    """A registry whose tools run by workers of a queue."""
+    registry = ToolRegistry()
+    registry.register(*(tool_of(each).evolve(policy=Policy(executor="temporal", queue=queue)) for each in tools))
+    registry.add("executors", "temporal", TemporalExecutor(Settings(address=server.address, **PATIENCE)))
+    return registry
+
+
+@asynccontextmanager
+async def working(server, queue, *tools):
+    """Context in which a worker of a queue has these tools, in this process."""
+    worker = Worker(LocalExecutor(tools, permissions=Permissions(mode="bypass")), queue)
+    serving = asyncio.ensure_future(TemporalExecutor(Settings(address=server.address, **PATIENCE)).serve(worker))
+    await worker.started.wait()
+    try:
+        yield worker
+    finally:
+        worker.stopping.set()
+        await serving
 
 
 @pytest.fixture
@@ -60,6 +85,61 @@ async def test_a_call_that_no_worker_takes_isnt_run_and_may_be_sent_again(server
         async with registry_for(server.address, "late", **PATIENCE) as registry:
             result = await registry.call("hold", files, CONTEXT, call_id="toolu_late")
     assert (result.kind, result.text) == (None, "held")
+
+
+async def test_a_tool_that_ran_isnt_run_again_whatever_its_error(server):
+    runs = []
+
+    @tool
+    async def refuse() -> str:
+        """Ends as a call that wasn't run."""
+        runs.append(1)
+        raise CallError("not_executed", "Its own call was not run.")
+
+    async with working(server, "refusing", refuse), calling(server, "refusing", refuse) as registry:
+        for _ in range(2):
+            result = await registry.call("refuse", {}, CONTEXT, call_id="toolu_refuse")
+            assert (result.kind, len(runs)) == ("not_executed", 1)
+
+
+async def test_a_call_that_a_worker_refuses_may_be_sent_again(server):
+    @tool
+    async def other() -> str:
+        """Exists."""
+        return "ran"
+
+    async with calling(server, "refused", other) as registry:
+        for tools, expected in (([], "not_executed"), ([other], None)):
+            async with working(server, "refused", *tools):
+                assert (await registry.call("other", {}, CONTEXT, call_id="toolu_other")).kind == expected
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_second_caller_that_is_cancelled_leaves_the_call_to_the_first(server, files, monkeypatch):
+    sent, cancelled, start = threading.Semaphore(0), [], Client.start_activity
+
+    async def start_activity(*args, **options):
+        try:
+            return await start(*args, **options)
+        finally:
+            sent.release()
+
+    async def cancel(handle):
+        cancelled.append(handle)
+
+    async with registry_for(server.address, "default", **PATIENCE) as registry:
+        first = asyncio.ensure_future(registry.call("hold", files, CONTEXT, call_id="toolu_shared"))
+        while not Path(files["file"]).exists():  # noqa: ASYNC110, ASYNC240  the worker makes it
+            await asyncio.sleep(0.02)
+        monkeypatch.setattr(Client, "start_activity", start_activity)
+        monkeypatch.setattr(ActivityHandle, "cancel", cancel)
+        async with registry_for(server.address, "default", **PATIENCE) as other:
+            second = asyncio.ensure_future(other.call("hold", files, CONTEXT, call_id="toolu_shared"))
+            await asyncio.to_thread(sent.acquire)
+            second.cancel()
+            await asyncio.wait([second])
+        release(files)
+        assert ((await first).text, cancelled) == ("held", [])
 
 
 async def test_a_call_that_is_forbidden_while_its_executor_connects_isnt_sent(server, files, monkeypatch):

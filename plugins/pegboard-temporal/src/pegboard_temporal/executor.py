@@ -12,7 +12,7 @@ from secrets import token_hex
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
-from temporalio.client import ActivityFailureError, ActivityHandle, Client
+from temporalio.client import ActivityExecutionStatus, ActivityFailureError, ActivityHandle, Client
 from temporalio.common import ActivityIDConflictPolicy, ActivityIDReusePolicy, RawValue
 from temporalio.exceptions import (
     ActivityAlreadyStartedError,
@@ -30,6 +30,7 @@ from pegboard.worker import (
     SentCall,
     Wire,
     Worker,
+    has_not_started,
     lost_response,
     not_run_response,
     read_response,
@@ -99,6 +100,8 @@ class TemporalExecutor:
                 await asyncio.wrap_future(link.ready)
                 await call.decide_again()
             response = await link.run(partial(self._send, sent, key, args))
+        except _NotRunError as error:
+            return error.response
         except ConnectionError as error:
             return not_run_response(name, "its workers can't be reached", f"{error}")
         finally:
@@ -115,9 +118,8 @@ class TemporalExecutor:
 
         async def find(client: Client) -> ExecutionResponse | None:
             for activity_id in _ids_of(key):
-                response = await self._response(client.get_activity_handle(activity_id, result_type=RawValue), key)
-                if response is None or not response.not_executed:
-                    return response
+                with suppress(_NotRunError):
+                    return await self._response(_run_of(client, activity_id), key)
             return None
 
         return await self._open().run(find)
@@ -165,7 +167,13 @@ class TemporalExecutor:
             return await self._payloads.write(reply or b"", key)
 
     async def _send(self, sent: SentCall, key: str, args: Sequence[Any], client: Client) -> ExecutionResponse | None:
-        """The response of the call's activity: a new one, one that runs, or one that has run; `None` if it is gone."""
+        """The response of the call's activity: a new one, one that runs, or one that has run; `None` if it is gone.
+
+        Cancelling this cancels only a new one.
+
+        Raises:
+            _NotRunError: No worker has run the tool.
+        """
         name, queue = sent.call.request.tool, sent.call.request.queue or self.queue
         hint = sent.start_hint(queue)
         options: Any = {
@@ -173,31 +181,38 @@ class TemporalExecutor:
             "wait": self.settings.wait,
             "attempts": _ATTEMPTS if sent.may_run_again else 1,
             "id_reuse_policy": ActivityIDReusePolicy.REJECT_DUPLICATE,
-            "id_conflict_policy": ActivityIDConflictPolicy.USE_EXISTING,
+            "id_conflict_policy": ActivityIDConflictPolicy.FAIL,
         }
-        for activity_id in _ids_of(key):  # one that no worker has run is kept; the next has another id
+        for activity_id in _ids_of(key):
             try:
                 async with started(client, self.settings, name, *args, id=activity_id, **options) as handle:
                     return await self._response(handle, key, name, hint)
             except ActivityAlreadyStartedError:
-                handle = client.get_activity_handle(activity_id, result_type=RawValue)
-                response = await self._response(handle, key, name, hint)
-                if response is None or not response.not_executed:
-                    return response
+                run = _run_of(client, activity_id)
             except RPCError as error:
                 return _not_started(name, error.status)
+            is_over = await _is_over(run)
+            try:
+                return await self._response(run, key, name, hint)
+            except _NotRunError:
+                if not is_over:
+                    raise
         return not_run_response(name, f"{_MOST_UNRUN} runs of it have found no worker")
 
     async def _response(self, run: _Run, key: str, name: str = "The tool", hint: str = "") -> ExecutionResponse | None:
         """What the worker has answered, or why there is no answer; `None` if the server doesn't know the run.
 
         `hint` says how to start a missing worker.
+
+        Raises:
+            _NotRunError: No worker has run the tool.
         """
         away = 0.0  # seconds without the server
         while True:
             began = monotonic()
             try:
-                return read_response(await self._payloads.read(await run.result(), key), self._wire)
+                answer = await self._payloads.read(await run.result(), key)
+                return self._answered(answer)
             except ActivityFailureError as error:
                 return await self._failure(run, name, error.cause, hint)
             except ValueError as error:
@@ -213,7 +228,14 @@ class TemporalExecutor:
                     return lost_response(name, f"the Temporal server can't be reached for {away:.0f} s")
                 await asyncio.sleep(1)
 
+    def _answered(self, answer: bytes) -> ExecutionResponse:
+        response = read_response(answer, self._wire)
+        if response.not_executed and has_not_started(answer, self._wire):
+            raise _NotRunError(response)
+        return response
+
     async def _failure(self, run: _Run, name: str, cause: object, hint: str) -> ExecutionResponse:
+        """Why there is no answer; raises `_NotRunError` if no worker has run the tool."""
         if isinstance(cause, CancelledFailure):
             return ExecutionResponse.failed("aborted", f"{name} was cancelled.")
         if not isinstance(cause, TimeoutFailure):
@@ -222,13 +244,38 @@ class TemporalExecutor:
             return lost_response(name, "its worker has died, or can't reach Temporal")
         with suppress(RPCError):
             if (await run.describe()).attempt == 1:  # the limit applies to each attempt
-                return not_run_response(name, f"no worker has taken it within {self.settings.wait:g} s", hint)
+                why = f"no worker has taken it within {self.settings.wait:g} s"
+                raise _NotRunError(not_run_response(name, why, hint))
         return lost_response(name, "its worker has died, and no other has taken it")
 
 
+class _NotRunError(Exception):
+    """No worker has run the tool: none came in time, or it refused the call before the tool started.
+
+    Attributes:
+        response: The response that says so.
+    """
+
+    def __init__(self, response: ExecutionResponse) -> None:
+        super().__init__(response)
+        self.response = response
+
+
 def _ids_of(key: str) -> Iterator[str]:
-    """The ids of the activities of a call, of which each but the last had no worker."""
+    """The ids of the activities of a call; each is used once those before it have ended without running the tool."""
     return (f"{key}.{number}" if number else key for number in range(_MOST_UNRUN))
+
+
+def _run_of(client: Client, activity_id: str) -> _Run:
+    return client.get_activity_handle(activity_id, result_type=RawValue)
+
+
+async def _is_over(run: _Run) -> bool:
+    """Whether an activity had ended before now; one that the server doesn't tell of counts as running."""
+    try:
+        return (await run.describe()).status is not ActivityExecutionStatus.RUNNING
+    except RPCError:
+        return False
 
 
 def _not_started(name: str, status: RPCStatusCode) -> ExecutionResponse:
