@@ -107,7 +107,7 @@ def fields_of(annotation: Any) -> list[ClassField] | None:
         read = _of_named_tuple
     else:
         return None
-    fields, bindings = list(read(cls, resolved_hints(cls))), _bindings_of(annotation)
+    fields, bindings = list(read(cls, resolved_hints(cls))), bindings_of(annotation)
     if read is not _of_typed_dict:
         _check_constructor(cls, fields)
     for place, each in enumerate(fields):
@@ -248,7 +248,7 @@ def _check_constructor(cls: Any, fields: Sequence[ClassField]) -> None:
 _Binding: TypeAlias = Mapping[Any, Any]  # type variable -> annotation
 
 
-def _bindings_of(annotation: Any) -> Mapping[Any, _Binding]:
+def bindings_of(annotation: Any) -> Mapping[Any, _Binding]:
     """The bindings of the type variables of a class, perhaps with arguments, and then of each of its bases.
 
     The same variable may be bound differently in different bases.

@@ -6,12 +6,13 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from types import ModuleType
-from typing import Any, ClassVar, Final, Generic, TypeVar, Unpack, get_args, get_origin
+from typing import Any, ClassVar, Final, Generic, TypeVar, Unpack
 
 from pegboard.callbacks import CallableKind
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.json import JsonText, StructureError, problem
 from pegboard.schema.docstrings import parse_docstring
+from pegboard.schema.fields import bindings_of
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler, binder_of, input_schema_of, schema_as_text
 from pegboard.tools.options import CommonOptions, check_options
@@ -157,25 +158,12 @@ def _options(tool: TypedTool[Any, Any], make_binder: Callable[[], Binder]) -> di
 
 def _types(cls: type[TypedTool[Any, Any]], tool: str) -> Sequence[Any]:
     """The input and output types of a class, perhaps by generic classes in between."""
-    base = _base_of(cls)
-    types = get_args(base)
-    if not types or base.__parameters__:
+    base: Any = TypedTool
+    types = (*bindings_of(cls)[base].values(),)
+    if not types or base[types].__parameters__:
         hint = f"Write class {cls.__name__}(TypedTool[SomeInput, SomeOutput])."
         raise DefinitionError("its input and output types aren't given", tool=tool, hint=hint)
     return types
-
-
-def _base_of(cls: Any) -> Any:
-    """The base `TypedTool[Input, Output]` of a class, or `TypedTool` itself without types."""
-    for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
-        origin: Any = get_origin(base) or base
-        if origin is TypedTool:
-            return base
-        if _is_typed_class(origin) and (inner := _base_of(origin)) is not TypedTool:
-            given: dict[Any, Any] = dict(zip(origin.__parameters__, get_args(base), strict=False))
-            free = inner.__parameters__
-            return inner[tuple(given.get(each, each) for each in free)] if free else inner
-    return TypedTool
 
 
 def tool_of(thing: object) -> Tool | None:
