@@ -530,16 +530,11 @@ class ToolSpec:
 _JSON_TEXTS: Final = {each.name: each.alias or "" for each in attrs.fields(ToolSpec) if "JsonText" in f"{each.type}"}
 
 
-def _unchanged(value: Any) -> Any:
-    return value
-
-
 _Form: TypeAlias = tuple[type[Any], Callable[[Any], Any]]  # the JSON type of an attribute, and what reads it
-_FORMS: Final[Mapping[str, _Form]] = {
-    "JsonText": (dict, _unchanged),
-    "bool": (bool, _unchanged),
-    "str": (str, _unchanged),
-    "tuple[str, ...]": (list, _unchanged),
+_FORMS: Final[Mapping[str, _Form]] = {  # all others are texts
+    "JsonText": (dict, dict),
+    "bool": (bool, bool),
+    "tuple[str, ...]": (list, tuple),
     "ToolAnnotations": (dict, with_name("annotations", ToolAnnotations.from_json)),
     "Grammar": (dict, with_name("grammar", lambda members: Grammar(**members))),
     "Concurrency": (dict, with_name("concurrency", lambda members: Concurrency(**members))),
@@ -547,7 +542,7 @@ _FORMS: Final[Mapping[str, _Form]] = {
 _FACTS: Final[dict[str, tuple[str, _Form]]] = {  # the attributes by their keys in JSON, each with its form
     json_name(JsonRecord, each.evolve(name=each.alias)): (
         each.alias or "",
-        _FORMS.get(f"{each.type}".removesuffix(" | None"), _FORMS["str"]),
+        _FORMS.get(f"{each.type}".removesuffix(" | None"), (str, str)),
     )
     for each in attrs.fields(ToolSpec)
 }
