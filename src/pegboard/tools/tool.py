@@ -15,6 +15,7 @@ from attrs import evolve, field
 from pegboard.callbacks import CallableKind, maybe_await
 from pegboard.errors import DefinitionError, near_or_known
 from pegboard.json import JsonText, StructureError, digest_of, problem
+from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import (
     Binder,
     Checker,
@@ -203,8 +204,6 @@ class Tool:
         if problems := self.validator.problems(arguments):
             return problems
         if isinstance(self.handler, Handler):
-            from pegboard.tools.context import ToolContext
-
             try:
                 self.bind(ToolContext(), arguments)
             except StructureError as error:
@@ -533,21 +532,16 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
                 near = near_or_known(each, known)
                 raise DefinitionError(f"permission_arguments: there is no argument {each!r}.{near}", tool=name)
     make_binder = functools.partial(binder_of, signature, strict="input_schema" in given, of_fields=of_fields)
-    return _make_function_tool(function, signature, make_binder, facts, given)
+    return make_tool(facts, given, *_handler_of(function, signature, make_binder))
 
 
-def _make_function_tool(
-    function: Callable[..., Any],
-    signature: Signature,
-    make_binder: Callable[[], Binder],
-    facts: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> Tool:
+def _handler_of(function: Any, signature: Signature, make_binder: Callable[[], Binder]) -> tuple[Any, Any]:
+    """What makes the handler of a function, and the type of its result, as `make_tool` takes them."""
     flavour, result_type = read_return(function, signature.returns)
     takes_context = signature.visible != signature.parameters
     injects = tuple(each for each in signature.parameters if each.service is not None)
     make = functools.partial(Handler, function, make_binder, flavour, injects=injects, takes_context=takes_context)
-    return make_tool(facts, options, make, result_type)
+    return make, result_type
 
 
 def _raw_tool(
@@ -570,4 +564,4 @@ def _raw_tool(
     facts = {**facts, "description": docstring.description}
     if argument is not None:
         facts["input_schema"] = freeform_schema(docstring.parameters.get(required[0].name))
-    return _make_function_tool(function, signature, make_binder, facts, options)
+    return make_tool(facts, options, *_handler_of(function, signature, make_binder))
