@@ -423,7 +423,12 @@ class Services:
 
     async def use(self, kind: Kind[T], context: _Context, *, now: bool = False) -> T:
         """The service of this type, opened if needed; raises as its factory does."""
-        entry = self._entry(kind)
+        if (entry := self.find(kind)) is None:
+            name = name_of_kind(kind)
+            what = f"no {name} is provided; the host does it with registry.provide({name}, ...)"
+            if packages := self.packages(path_of_kind(kind)):
+                what += f", or a plugin does once it is installed and loaded: {', '.join(packages)}"
+            raise MissingServiceError(what, kind=kind)
         return entry.value if entry.make is None else await self._container(entry, context).use(entry, context, now=now)
 
     def use_now(self, kind: Kind[T], context: _Context) -> T:
@@ -448,15 +453,6 @@ class Services:
 
     def __contains__(self, kind: object) -> bool:
         return self.find(kind) is not None
-
-    def _entry(self, kind: Any) -> ServiceEntry:
-        if (entry := self.find(kind)) is not None:
-            return entry
-        name = name_of_kind(kind)
-        what = f"no {name} is provided; the host does it with registry.provide({name}, ...)"
-        if packages := self.packages(path_of_kind(kind)):
-            what += f", or a plugin does once it is installed and loaded: {', '.join(packages)}"
-        raise MissingServiceError(what, kind=kind)
 
     def _container(self, entry: ServiceEntry, context: _Context) -> ServiceContainer:
         """The container of the registry or of the call."""
