@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -494,7 +493,7 @@ async def run_turn(
     return await Turn(model, request, registry, context, **options).run()
 
 
-async def stream_turn(
+def stream_turn(
     model: Model,
     request: ModelRequest | str,
     registry: ToolRegistry,
@@ -502,6 +501,4 @@ async def stream_turn(
     **options: Unpack[TurnOptions],
 ) -> AsyncGenerator[TurnEvent]:
     """`run_turn` as a stream of events; the last is `TurnEnded`, with the outcome. Closing it cancels the turn."""
-    async with aclosing(Turn(model, request, registry, context, **options).events()) as events:
-        async for event in events:
-            yield event
+    return Turn(model, request, registry, context, **options).events()
