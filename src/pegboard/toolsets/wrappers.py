@@ -164,10 +164,7 @@ class ToolsetBase(ABC):
 
         This overrides a tool's own choice of the calls to confirm.
         """
-
-        def confirm(tool: Tool) -> Tool:
-            return tool.with_spec(requires_confirmation=True).evolve(confirms=None)
-
+        confirm: Callable[[Tool], Tool] = lambda tool: tool.with_spec(requires_confirmation=True).evolve(confirms=None)  # noqa: E731
         where = None if predicate is None else as_predicate(predicate)
         return _WrappedToolset(self, ToolChange("made to require approval", confirm, where))
 

@@ -12,7 +12,7 @@ from attrs import Attribute, define, field, frozen
 from pegboard.callbacks import maybe_await
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import CallOptions
-from pegboard.errors import ModelError
+from pegboard.errors import ModelError, at_least
 from pegboard.json import StructureError, is_object, problem
 from pegboard.messages import Message
 from pegboard.request.model_request import NamedTool
@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 def _check_positive(_self: Any, attribute: Attribute[Any], value: float | None) -> None:
     if value is not None and not (type(value) in (int, float) and isfinite(value) and value > 0):
         raise ValueError(f"{attribute.name} must be a number above 0, or None for no limit; got {value!r}")
-
-
-def _check_count(_self: Any, attribute: Attribute[Any], value: int) -> None:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{attribute.name} must be a whole number, 0 or above; got {value!r}")
 
 
 @frozen(kw_only=True)
@@ -65,8 +60,8 @@ class TurnLimits:
     calls: int | None = field(default=500, validator=_check_positive)
     tokens: int | None = field(default=None, validator=_check_positive)
     seconds: float | None = field(default=None, validator=_check_positive)
-    continuations: int = field(default=3, validator=_check_count)
-    retries: int = field(default=2, validator=_check_count)
+    continuations: int = field(default=3, validator=at_least(0))
+    retries: int = field(default=2, validator=at_least(0))
     longest_pause: float | None = field(default=60.0, validator=_check_positive)
 
 
