@@ -253,7 +253,7 @@ def test_nothing_that_asks_runs_without_an_approval():
 
 def test_an_earlier_approval_isnt_asked_for_again():
     state = a_work(shared_by_calls(ScriptedApprover([])))
-    asking_of(state, approval=Approval(a_request(tool=state.tool, patterns=("*",))))
+    asking_of(state).approval = Approval(a_request(tool=state.tool, patterns=("*",)))
     sent(state)
     asyncio.run(consumed(state))
 
@@ -310,7 +310,7 @@ def test_an_answer_may_come_later():
     assert (state.pending.preview, state.pending.user, state.pending.session) == (Preview("deletes a.txt"), "ann", "s")
     assert (state.pending.subject, state.pending.approved, state.pending.earlier) == ("call", False, ())
     again = a_work(shared_by_calls(ScriptedApprover([])), tool, user="ann")
-    asking_of(again, approval=resumed(state.pending, Once())[0])
+    asking_of(again).approval = resumed(state.pending, Once())[0]
     asyncio.run(consumed(sent(again)))
 
 
@@ -344,7 +344,7 @@ def again_with(state, answer, script=(), **options):
     again = a_call(script, **options)
     again.replace(pending.call)
     approval, again.context.confirmation = resumed(pending, answer)
-    asking_of(again, approval=approval)
+    asking_of(again).approval = approval
     return again
 
 
@@ -468,7 +468,7 @@ def test_answers_of_several_turns_add_up():
 
 def test_an_approved_call_stays_approved_when_it_runs_again():
     state = a_call([Later()])
-    asking_of(state, approval=object())
+    asking_of(state).approval = object()
     refused(asks, state)
     assert state.pending.approved
     assert asking_of(again_with(state, Once())).approval.consume(state.tool, {"path": "a.txt"}) == {"path": "a.txt"}

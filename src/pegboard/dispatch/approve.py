@@ -12,7 +12,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from inspect import isawaitable
 from typing import Any, Final, NoReturn, cast
 
 import attrs
@@ -103,11 +102,7 @@ class Asking(ApprovalState):
         return self.state.settings.current.permissions or DEFAULT_PERMISSIONS
 
     async def decide(self) -> None:
-        """Decides by the permission rules; sets `request` if the user has to be asked.
-
-        Raises:
-            CallError: `denied`.
-        """
+        """Decides by the permission rules: raises a denial, or sets `request` if the user has to be asked."""
         state, tool = self.state, self.tool
         await self.read_grants()
         policy = policy_of(self.permissions, tool)
@@ -197,9 +192,7 @@ class Asking(ApprovalState):
     async def check_answer(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Uses up the approval right before the call runs, and decides again; returns the arguments to run.
 
-        Raises:
-            CallError: `denied`: the call differs from the approved one, the approval was used, or a needed one is
-                missing; or as `decide_again`.
+        Raises `denied` if the call differs from the approved one, or its approval was used or is missing.
         """
         if self.approval is not None:
             arguments = self.approval.consume(self.tool, arguments)
@@ -220,11 +213,7 @@ class Asking(ApprovalState):
         raise CallError("denied", f"{self.state.name} was not run: {why}")
 
     def grants(self) -> tuple[Rule, ...]:
-        """The grants of this call's session, as rules; those that were read last, if the store is async.
-
-        Raises:
-            CallError: As `read_grants`.
-        """
+        """The grants of the session, as rules; the last read ones of an async store. Raises as `read_grants`."""
         if self.state.runtime.awaits_grants:
             return self._granted
         try:
@@ -233,11 +222,7 @@ class Asking(ApprovalState):
             raise self._reading_failure(error) from error
 
     async def read_grants(self) -> None:
-        """Reads the grants of a store that is async.
-
-        Raises:
-            CallError: `not_executed`: the store failed; in a running call `denied`, a `RefusedError`.
-        """
+        """Reads the grants of a store that is async. If it fails, raises `not_executed`, or a running call's denial."""
         if self.state.runtime.awaits_grants:
             try:
                 self._granted = await maybe_await(self._read())
@@ -429,18 +414,12 @@ def execution_key(state: CallState, attempt: int) -> str | None:
     return digest_of([*identity, state.context.tool, attempt, answers])
 
 
-def asking_of(
-    state: CallState,
-    demands: tuple[Ask, ...] = (),
-    approval: Approval | None = None,
-    no_run_error: CallError | None = None,
-) -> Asking:
-    """The call's `Asking`, made if there is none, with these demands of callbacks, this approval, or this error."""
-    asking = cast("Asking | None", state.asking)
-    if asking is None:
-        asking = state.asking = Asking(state)
-    asking.demands += demands
-    asking.approval, asking.no_run_error = approval or asking.approval, no_run_error or asking.no_run_error
+def asking_of(state: CallState, demands: tuple[Ask, ...] = (), no_run_error: CallError | None = None) -> Asking:
+    """The call's `Asking`, made if there is none, with these demands of callbacks, or this error."""
+    if state.asking is None:
+        state.asking = Asking(state)
+    asking = cast("Asking", state.asking)
+    asking.demands, asking.no_run_error = asking.demands + demands, no_run_error or asking.no_run_error
     return asking
 
 
@@ -453,13 +432,8 @@ async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:
     runtime, tool = state.runtime, None
     with suppress(CallError):
         tool = state.snapshot.find(state.name)
-    loop = asyncio.get_running_loop()
-
-    def wait_for(value: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(maybe_await(value), loop).result() if isawaitable(value) else value
-
     try:
-        authorized = await runtime.threads.run(resumed.authorize, runtime.grants, state.request, tool, wait_for)
+        approval, confirmation = await resumed.authorize(runtime.grants, state.request, tool, runtime.threads.run)
     except CallError as error:
         runs_elsewhere = tool is not None and tool.policy.executor not in HERE
         if error.kind == "unknown_outcome" and runs_elsewhere and not resumed.is_refusal:
@@ -473,8 +447,7 @@ async def resume(state: CallState, resumed: ResumedCall) -> CallError | None:
     except Exception as error:  # noqa: BLE001  a host's store
         log_failure("marking an approval as used", error)
         return CallError("denied", f"{state.name} was not run: its approval can't be marked as used.")
-    approval, state.context.confirmation = authorized
-    asking_of(state, approval=approval)
+    asking_of(state).approval, state.context.confirmation = approval, confirmation
     return None
 
 

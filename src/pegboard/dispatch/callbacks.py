@@ -84,12 +84,6 @@ class _Run:
                 self._deadline.resume()
             self.task = None
 
-    async def cancel(self) -> None:
-        """Cancels a `call_next` that the callback has left in a task of its own."""
-        if self.task is not None:
-            self.task.cancel()
-            await asyncio.wait([self.task], timeout=None if self._holds_grace else 2 * self._chain.limits.grace)
-
 
 def _failure(state: CallState, link: Callback, error: BaseException) -> Exception:
     """The error of a failed callback; its detail for the operator has the callback and the error it handled."""
@@ -193,8 +187,9 @@ class Chain:
             if record is not None:
                 record.deadline = enclosing
             run.is_open = False
-            if run.task is not None:
-                await run.cancel()
+            if run.task is not None:  # the callback has left `call_next` in a task of its own
+                run.task.cancel()
+                await asyncio.wait([run.task], timeout=None if holds_grace else 2 * self.limits.grace)
 
     async def first_answer(self, *facts: Any) -> Any:
         """Calls the callbacks until one answers something other than `None`; returns that. Raises as `ask`."""
@@ -230,9 +225,7 @@ def title_of(link: Callback) -> str:
 
 def chain_of(state: CallState, hook: str, *kinds: type) -> Chain:
     """The callbacks of a hook that apply to this call's tool, and the types of their answers."""
-    links = state.snapshot.callbacks.get(hook, ())
-    if any(link.where is not None for link in links):
-        links = tuple(link for link in links if applies(state, link))
+    links = tuple(link for link in state.snapshot.callbacks.get(hook, ()) if applies(state, link))
     return Chain(links, state.runtime, state.settings.limits, kinds, state, partial(_failure, state))
 
 
@@ -387,12 +380,9 @@ BeforeAnswer: TypeAlias = ToolResult | ChangeArguments | Ask | Deny | Abort | No
 
 
 async def before(state: CallState) -> tuple[ToolResult | None, tuple[Ask, ...]]:
-    """Calls each callback; sets `state.arguments` if one changes them.
+    """Calls each callback, one of which may change `state.arguments` or raise a denial.
 
     Returns the result, if one answers it, and the permissions that they ask for.
-
-    Raises:
-        CallError: `denied`, or `callback_failure` if a callback raised, timed out or gave an invalid answer.
     """
     chain = chain_of(state, "before_tool", ToolResult, ChangeArguments, Ask, Deny, Abort)
     demands: list[Ask] = []

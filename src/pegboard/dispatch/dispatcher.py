@@ -103,7 +103,7 @@ class Dispatcher:
             executor=executor,
             provided=provided,
         )
-        provided.run = self._run_in_thread
+        provided.run = lambda *call: self.runtime.threads.run(*call)  # noqa: PLW0108  the threads are made at the first
 
     @property
     def store(self) -> ResultStore:
@@ -138,9 +138,6 @@ class Dispatcher:
         """The service of a type, if the host or a plugin provides one."""
         provided = self._provided
         return provided.use_now(kind, ToolContext()) if provided.may_find(kind) and kind in provided else None
-
-    async def _run_in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return await self.runtime.threads.run(function, *arguments)
 
     def revive(self, stored: StoredCall) -> CallState:
         """The state of a call that another process has begun, to complete its operation here."""
@@ -272,10 +269,9 @@ class Dispatcher:
 
         check_options(options)
         settings = _with_options(settings, options)
-        own: dict[str, Any] = {} if context.values is not None else {"values": {}}
-        if context.message is None:
-            own["message"] = f"{BATCH}{os.urandom(16).hex()}"
-        context = attrs.evolve(context, **own) if own else context
+        values = {} if context.values is None else context.values
+        message = f"{BATCH}{os.urandom(16).hex()}" if context.message is None else context.message
+        context = attrs.evolve(context, values=values, message=message)
         calls = tuple(calls)
         requests = [_first_request(call, snapshot.find) for call in calls]
         needs_order = not options.get("sequential") and any(each is not SHARED for each in requests)
@@ -302,11 +298,7 @@ class Dispatcher:
         settings: Settings,
         **options: Unpack[BatchOptions],
     ) -> Batch:
-        """A batch of the pending calls that have been answered, by their ids.
-
-        Raises:
-            PendingError: A call was suspended under permissions of its own batch, but `permissions` is missing.
-        """
+        """A batch of the pending calls that have been answered, by their ids."""
         from pegboard.dispatch.approval.pending import PendingCalls  # loaded when a call isn't simply allowed
         from pegboard.dispatch.approve import resume
 

@@ -39,12 +39,7 @@ _COROUTINE: Final[type] = CoroutineType
 
 
 async def run_locked(state: CallState, tool: Tool) -> Any:
-    """Runs the tool once its locks are acquired, inside its middleware; returns the function's value.
-
-    Raises:
-        CallError: `not_executed` if the tool has no handler, `invalid_arguments` if structuring refuses validated
-            arguments, `timeout`, `crashed`, `limit`, or `denied` if an approval no longer fits.
-    """
+    """Runs the tool once its locks are acquired, inside its middleware; returns the function's value."""
     if tool.policy.executor in HERE and not isinstance(tool.handler, Handler):
         raise leave_to_host(state, tool)
     await acquire(state, tool)
@@ -267,14 +262,10 @@ async def retry(
 
     The pauses are of a random length up to 0.5 s, 1 s, 2 s ... 30 s, so that calls that failed together don't return
     together (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); or the error's `retry_after`
-    in seconds, if that is longer.
+    in seconds, if that is longer. No pause starts that would not end within the limit for all attempts.
 
-    Args:
-        attempt: Makes one attempt: an async function, or a partial of one.
-        retries: Maximum number of attempts after the first.
-        asks: Whether an error is to be retried.
-        on_retry: Called before each pause with the number of attempts so far, the last error and the pause in seconds.
-        limit: Seconds for all attempts: no pause starts that would not end within them. `None` is no limit.
+    `asks` says whether an error is to be retried. `on_retry` is called before each pause with the number of attempts so
+    far, the last error and the pause in seconds.
     """
     import tenacity  # imported for retries only
 

@@ -72,9 +72,7 @@ def enclosing_lock(state: CallState) -> LockHandle | None:
 async def acquire(state: CallState, tool: Tool) -> None:
     """Acquires the call's locks: after conflicting earlier calls of its batch, and then within its time limit.
 
-    Raises:
-        CallError: `timeout`; `skipped`, if a conflicting earlier call continues in another turn; `not_executed`, if
-            locks that are shared with other processes can't be acquired.
+    Raises `timeout`; or `skipped`, if a conflicting earlier call continues in another turn; or as `acquire_shared`.
     """
     position, slots = state.position, state.settings.slots
     scheduler, request = position.scheduler, lock_request_of(state, tool)

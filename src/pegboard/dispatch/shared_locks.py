@@ -18,11 +18,7 @@ _CALLS: Final = "calls"  # the lock that exclusive calls write and all others re
 
 
 async def acquire_shared(state: CallState, request: LockRequest, acquiring: Awaitable[LockHandle]) -> LockHandle:
-    """Acquires the locks of a call in this process, and then in all that share a backend.
-
-    Raises:
-        CallError: `not_executed`: the backend fails.
-    """
+    """Acquires the locks of a call in this process, then in all that share a backend; or raises `not_executed`."""
     handle = await acquiring
     try:
         provided = state.runtime.provided

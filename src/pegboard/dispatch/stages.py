@@ -108,13 +108,8 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
     A stage is left out where a quick test says that this call doesn't need it. `on_error` and `after` are in `_end`.
     They leave out a call that the host has to run or that waits for an answer, until there is its result.
 
-    Args:
-        state: The call.
-        is_alone: Whether it has no batch: then the last callbacks run and services are closed on cancellation.
-        is_wrapped: Whether its wrappers (`wrap_call`) run already.
-
-    Raises:
-        asyncio.CancelledError: The caller was cancelled.
+    A call that `is_alone` has no batch: on cancellation, its last callbacks run and its services are closed. Of one
+    that `is_wrapped`, the wrappers (`wrap_call`) run already.
     """
     snapshot, settings, outer, emit = state.snapshot, state.settings, None, None
     callbacks = snapshot.callbacks
@@ -404,11 +399,9 @@ def _settle_error(state: CallState) -> None:
 
 
 async def decide(state: CallState, unmarked: Sequence[Callback]) -> Decision:
-    """The decision on a call without running its tool, by its rules and callbacks.
+    """The decision on a call without running its tool, by its rules and those callbacks that are marked as `read_only`.
 
-    Args:
-        state: A call of its own, with those callbacks only that are marked as `read_only`.
-        unmarked: The other `before_tool` callbacks, which may decide otherwise.
+    The unmarked `before_tool` callbacks may decide otherwise.
     """
     from pegboard.dispatch.permissions.evaluation import Decision
 
@@ -504,11 +497,8 @@ class DispatchHost:
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
         """Runs a nested call, by the rules of any call, of the same request, user and session.
 
-        It has its caller's locks and its own time limit. Its actions are added to its caller's.
-
-        Raises:
-            FatalToolError: The inner tool ends the turn.
-            TurnAbortedError: A callback ends the turn.
+        It has its caller's locks and its own time limit. Its actions are added to its caller's. Raises what ends the
+        turn: the tool's `FatalToolError`, or a callback's `TurnAbortedError`.
         """
         outer = _state_of(context)
         inner = make_nested_state(outer, name, arguments)
@@ -534,11 +524,7 @@ class DispatchHost:
             yield
 
     def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Starts background work, which continues after the call's first result, and returns the operation's id.
-
-        Raises:
-            LookupError: Background work isn't possible here.
-        """
+        """Starts background work, which continues after the call's first result, and returns the operation's id."""
         state = _state_of(context)
         if state.runtime.operations is None:
             if iscoroutine(work):

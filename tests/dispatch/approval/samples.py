@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from attrs import evolve
 
 from pegboard import (
@@ -47,9 +49,14 @@ def a_pending(name="delete", arguments=None, *, tool=None, approved=False, earli
 
 def resumed(pending, answer, grants=None):
     """The approval and the confirmation of a pending call."""
-    return ResumedCall(pending, answer).authorize(
-        grants or MemoryGrants(), ReadonlyContext(session="s"), None, lambda value: value
-    )
+    return authorized(ResumedCall(pending, answer), grants or MemoryGrants(), ReadonlyContext(session="s"))
+
+
+def authorized(resumed, grants, context, tool=None):
+    async def run(function, *given):
+        return function(*given)
+
+    return asyncio.run(resumed.authorize(grants, context, tool, run))
 
 
 def shared_by_calls(approver=None, *, seconds=60.0, grants=None, approvals=None, rules=(), **changes):

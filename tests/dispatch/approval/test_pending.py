@@ -13,7 +13,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from dispatch.approval.samples import NOW, a_pending, a_request, a_tool, resumed
+from dispatch.approval.samples import NOW, a_pending, a_request, a_tool, authorized, resumed
 from pegboard import (
     Always,
     ApprovalRequest,
@@ -433,7 +433,7 @@ def test_a_clients_json_never_widens_what_always_allows(patterns):
     assert (done.resumed, done.ignored) == ([], (call.id,))
     (resumed,) = matched([call], {call.id: {"answer": "always", "seconds": 5}}).resumed
     grants = MemoryGrants()
-    resumed.authorize(grants, ReadonlyContext(session="s"), a_tool(), lambda value: value)
+    authorized(resumed, grants, ReadonlyContext(session="s"), a_tool())
     literal = Rule("delete", "a.txt", "allow", literal=True)
     assert grants.rules(session_key(ReadonlyContext(session="s")), tool_key(a_tool())) == (literal,)
 
@@ -442,7 +442,7 @@ def test_a_tool_whose_definition_changed_is_granted_nothing():
     grants, context = MemoryGrants(), ReadonlyContext(session="s")
     for tool in (None, a_tool(description="else")):
         (resumed,) = matched([call := a_pending()], {call.id: Always(["*"])}).resumed
-        resumed.authorize(grants, context, tool, lambda value: value)
+        authorized(resumed, grants, context, tool)
         assert grants.rules(session_key(context), tool_key(tool or a_tool())) == ()
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from dispatch.approval.samples import a_tool, a_work, approved, consumed, shared_by_calls
+from dispatch.approval.samples import a_tool, a_work, approved, authorized, consumed, shared_by_calls
 from pegboard import CallError, Later, Once, PendingCalls, ReadonlyContext, Reject
 from pegboard.approval import MemoryGrants
 from pegboard.dispatch.approval.pending import match_answers
@@ -106,10 +106,10 @@ class Host(RuleBasedStateMachine):
                 if isinstance(resumed.answer, Once):
                     self.allowed.add((call.id, call.arguments["path"]))
                 with contextlib.suppress(CallError):
-                    approval, _ = resumed.authorize(self.grants, context, self.tool, lambda value: value)
+                    approval, _ = authorized(resumed, self.grants, context, self.tool)
                     state = self.a_call(call.arguments["path"])
                     state.replace(call.call)
-                    asking_of(state, approval=approval)
+                    asking_of(state).approval = approval
                     asyncio.run(approved(state))
                     self.attempt(state)
                     self.attempt(state)

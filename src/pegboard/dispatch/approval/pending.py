@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import attrs
 from attrs import define, field, frozen
 
+from pegboard.callbacks import maybe_await
 from pegboard.dispatch.approval.grants import Grants, session_key, tool_key
 from pegboard.dispatch.approval.request import (
     Always,
@@ -395,26 +396,26 @@ class ResumedCall:
         """Whether the call doesn't run; "no" to a question of the tool's is just the answer."""
         return isinstance(self.answer, Reject) and self.pending.subject != "question"
 
-    def authorize(
-        self, grants: Grants, context: ReadonlyContext, tool: Tool | None, wait_for: Callable[[Any], Any]
+    async def authorize(
+        self, grants: Grants, context: ReadonlyContext, tool: Tool | None, run: Callable[..., Awaitable[Any]]
     ) -> tuple[Approval | None, Confirmation | None]:
-        """Records the answer as used and returns what lets the call run. Off the event loop: it may write a file.
+        """Records the answer as used and returns what lets the call run. `run` runs what may write a file in a thread.
 
         That is the approval, if the call itself was approved, and `confirmation`. If the tool's definition has changed
-        since, nothing is granted, and the approval, bound to the former definition, won't match. `wait_for` gets what a
-        method of `grants` returns, which may be an awaitable, and returns its value. Raises `rejected`; or
+        since, nothing is granted, and the approval, bound to the former definition, won't match. Raises `rejected`; or
         `unknown_outcome`, if the answer was used before, perhaps by a process that ended while the tool ran.
         """
         pending, answer = self.pending, self.answer
-        ids = (pending.id, pending.question_key) if pending.question_key else (pending.id,)
-        if not all(wait_for(grants.consume(each)) for each in ids):
-            why = "its approval was used before, and the outcome isn't known here"
-            text = f"{pending.call.name} was not run again: {why}. Find out what it has done before asking again."
-            raise CallError("unknown_outcome", text)
+        for each in filter(None, (pending.id, pending.question_key)):
+            if not await maybe_await(await run(grants.consume, each)):
+                why = "its approval was used before, and the outcome isn't known here"
+                text = f"{pending.call.name} was not run again: {why}. Find out what it has done before asking again."
+                raise CallError("unknown_outcome", text)
         if isinstance(answer, Reject) and self.is_refusal:
             raise rejection_error(pending.call.name, answer)
         if isinstance(answer, Always) and tool is not None and tool_key(tool) == pending.spec_digest:
-            wait_for(grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds))
+            facts = session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds
+            await maybe_await(await run(grants.add, *facts))
         approval = Approval(pending) if pending.approved or pending.subject == "call" else None
         return approval, self.confirmation
 

@@ -129,10 +129,6 @@ class _ApproverLock:
                 self.handle.release()
 
 
-def _future() -> asyncio.Future[None]:
-    return asyncio.get_running_loop().create_future()
-
-
 @define(eq=False)
 class _Entry:
     """Request in the queue; its futures belong to the event loop of its call."""
@@ -143,8 +139,8 @@ class _Entry:
     covered: Callable[[], bool | Awaitable[bool]]
     keys: frozenset[str] = field(default=frozenset(), init=False)  # the locks of its approvers
     loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
-    settled: asyncio.Future[None] = field(factory=_future, init=False)  # done once the outcome is applied
-    end: asyncio.Future[None] = field(factory=_future, init=False)  # cancelled once the call doesn't wait any more
+    settled: asyncio.Future[None] = field(factory=asyncio.Future[None], init=False)  # done once the outcome is applied
+    end: asyncio.Future[None] = field(factory=asyncio.Future[None], init=False)  # cancelled once the call waits no more
     since: float = field(factory=time.monotonic, init=False)  # start of its time to answer
     outcome: Answer | CallError | None = field(default=None, init=False)  # the first counts
 
