@@ -91,10 +91,7 @@ def parse_arguments(
 
     Refuses duplicate keys, NaN and infinities (written out or by overflow), lone surrogates, more than
     64 levels, more than 4,300 digits in one number (jiter's limit, and Python's own), more than `most_bytes`
-    bytes, and more than `most_nodes` values.
-
-    Raises:
-        CallError: `invalid_arguments`, with the reason.
+    bytes, and more than `most_nodes` values: it raises `invalid_arguments`, with the reason.
     """
     data: Any = text
     if isinstance(text, str) and len(text) <= most_bytes:  # a longer one isn't even encoded
@@ -196,9 +193,7 @@ def _refuse(reason: str) -> NoReturn:
 async def prepare(state: CallState, tool: Tool, function: Preparer, arguments: JsonObject) -> JsonObject:
     """What the tool's `prepare_arguments` makes of a copy of the parsed arguments. It may block: it runs in a thread.
 
-    Raises:
-        CallError: `invalid_arguments`, if it fails, or what it returns isn't a JSON object; `tool_failure`, if it takes
-            too long.
+    Raises `invalid_arguments` if it fails or returns no JSON object, and `tool_failure` if it takes too long.
     """
     most_nodes = state.settings.limits.argument_nodes
     state.mark_prepared()
@@ -220,10 +215,8 @@ async def validate(
     """The arguments, if they are valid; converts invalid ones first if coercion is on.
 
     `parsed` says whether they are plain JSON for sure. The tool's own `check` and `format_validation_error` may block,
-    and so run in a thread.
-
-    Raises:
-        CallError: `invalid_arguments`, with every problem; `tool_failure`, if the tool's check takes too long.
+    and so run in a thread. Raises `invalid_arguments`, with every problem, and `tool_failure` if the check takes too
+    long.
     """
     problems = tool.validator.problems(arguments, is_json=parsed)
     if problems and _coerces(tool, state.settings.limits) and (converted := coerced(tool, arguments)) is not None:
@@ -306,11 +299,7 @@ def parse_call(raw: object, find: Callable[[str], Tool], limits: Limits = DEFAUL
     repairs are left to dispatch.) An invalid one has the given arguments if they are text or JSON. A call that the
     provider has executed isn't validated, and one that is marked invalid stays so.
 
-    Args:
-        raw: A `ToolCall`, or a mapping `{"id", "name", "arguments"}` or in the format of the AI SDK, OpenAI, Anthropic,
-            Gemini or Bedrock; arguments as text or as an object.
-        find: Returns the tool of a name, or raises `CallError`.
-        limits: Limits on the arguments.
+    `raw` is what `ToolRegistry.parse` takes; `find` returns the tool of a name, or raises `CallError`.
     """
     try:
         call = _read_call(raw)

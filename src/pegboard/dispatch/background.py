@@ -27,10 +27,9 @@ from pegboard.dispatch.operations import (
     read_completions,
     write_completion,
 )
-from pegboard.dispatch.results import failure_result, limits_of, result_of, store_access
+from pegboard.dispatch.results import failure_result, result_of, shorten
 from pegboard.dispatch.stages import answer, conclude, finish
 from pegboard.dispatch.state import CallState
-from pegboard.dispatch.truncate import truncated
 from pegboard.errors import OperationError, detail_of, log_failure
 from pegboard.threads import running_loop, waiting
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
@@ -55,7 +54,7 @@ def later_result(state: CallState, value: object) -> ToolResult:
             result = result_of(state.tool, value)
         else:
             result = value if isinstance(value, ToolResult) else ToolResult(f"{value}")  # pyright: ignore[reportArgumentType]
-        return truncated(result, limits_of(state), *store_access(state))
+        return shorten(state, result)
     except Exception as error:  # noqa: BLE001  a value may raise anything
         return failure_result(state, error)
 
@@ -170,9 +169,7 @@ class Operations:
     def go_on(self, state: CallState, work: Awaitable[Any] | Callable[[], Any]) -> str:
         """Starts background work, an awaitable or a function for a thread; returns the operation's id. Thread-safe.
 
-        Raises:
-            CallError: `limit`: too many operations are running.
-            RuntimeError: The call's event loop isn't known in this thread, or is closed.
+        With too many operations it raises `limit`, and without an open event loop of the call a `RuntimeError`.
         """
         try:
             portal = state.context.internals.portal  # of a tool that runs in a thread

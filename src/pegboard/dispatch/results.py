@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from itertools import chain, islice
 from operator import attrgetter
 from types import AsyncGeneratorType, GeneratorType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
@@ -30,9 +30,6 @@ from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.limits import DEFAULT_RESULT_LIMITS, Limits, ResultLimits
 from pegboard.tools.tool import Tool
-
-if TYPE_CHECKING:
-    from pegboard.dispatch.truncate import ResultStore
 
 MOST_AT_ONCE: Final = 5_000
 """Values that are converted on the event loop: some milliseconds. 64 characters count as one value."""
@@ -83,9 +80,7 @@ async def shape(state: CallState, tool: Tool, value: Any) -> ToolResult:
     A `ToolResult` is used as it is; a string, bytes and content become content; other data becomes structured content
     and its JSON text; `None` becomes `{}`. A large value is converted in a thread; a long result is truncated.
 
-    Raises:
-        CallError: `invalid_output`, with the path of what isn't JSON or breaks the output schema; `limit`, with too
-            many values; `timeout`.
+    Raises `invalid_output`, with the path of what isn't JSON or breaks the output schema, `limit` or `timeout`.
     """
     if values_left(value.structured_content if type(value) is ToolResult else value) < 0:
         return await _shape_off_the_loop(state, tool, value)
@@ -177,8 +172,7 @@ def _copier_of(kind: type[Any]) -> Callable[[Any, int, int], tuple[Any, int]]:
 
 async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> ToolResult:
     seconds = time_limit(state, tool)
-    shape_large = partial(_large_result_of, tool, value, limits_of(state), *store_access(state))
-    shaping = state.runtime.threads.run_for(tool.name, shape_large)
+    shaping = state.runtime.threads.run_for(tool.name, partial(_large_result_of, state, tool, value))
     try:
         return await within(seconds, shaping, grace=state.settings.limits.grace)
     except LimitExpiredError:
@@ -186,15 +180,13 @@ async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> ToolR
         raise CallError("timeout", text) from None
 
 
-def _large_result_of(tool: Tool, value: Any, *to_shorten: Any) -> ToolResult:
-    from pegboard.dispatch.truncate import truncated  # loaded with the first long result, as below
-
+def _large_result_of(state: CallState, tool: Tool, value: Any) -> ToolResult:
     value = read_out(tool, value)
     data = value.structured_content if issubclass(type(value), ToolResult) else value
     if values_left(data, MOST_VALUES, 0, only_known=False) < 0:
         text = f"{tool.name} ran, but its result contains more than {MOST_VALUES:,} values. Request less at once."
         raise CallError("limit", text)
-    return truncated(result_of(tool, value), *to_shorten)
+    return shorten(state, result_of(tool, value))
 
 
 def read_out(tool: Tool, value: Any) -> Any:
@@ -205,11 +197,7 @@ def read_out(tool: Tool, value: Any) -> Any:
 
 
 def result_of(tool: Tool, value: Any) -> ToolResult:
-    """`value` as a result, validated by the tool's output schema.
-
-    Raises:
-        CallError: `invalid_output`.
-    """
+    """`value` as a result, validated by the tool's output schema; raises `invalid_output`."""
     validator = tool.output_validator
     try:
         if isinstance(value, ToolResult):
@@ -399,9 +387,7 @@ TURN: Final = 1_000  # items of an async generator after which it yields to the 
 def drain(source: Iterable[Any], context: ToolContext) -> Any:
     """Exhausts a generator; returns its return value, or else the list of its items. Each item is emitted.
 
-    Raises:
-        CallError: `limit`: too many items.
-        CallStoppedError: The call was cancelled; the generator is closed.
+    Raises `limit` with too many items, and `CallStoppedError` once the call is cancelled; then the generator is closed.
     """
     generator, items, left = iter(source), list[Any](), MOST_VALUES
     try:
@@ -450,24 +436,23 @@ def limits_of(state: CallState) -> ResultLimits:
 
 async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
     """The result, truncated if it is too long; in a thread, as that writes a file."""
-    from pegboard.dispatch.truncate import is_within, truncated
+    from pegboard.dispatch.truncate import is_within  # loaded with the first long result
 
-    limits = limits_of(state)
-    if is_within(result, limits):
+    if is_within(result, limits_of(state)):
         return result
-    return await state.runtime.threads.run(truncated, result, limits, *store_access(state))
+    return await state.runtime.threads.run(shorten, state, result)
 
 
-def store_access(state: CallState) -> tuple[ResultStore | None, str | None, str | None]:
-    """The call's result store, key of its user and session there, and name of the tool that reads it."""
-    from pegboard.dispatch.truncate import READER, reader_of
+def shorten(state: CallState, result: ToolResult) -> ToolResult:
+    """The result, truncated if it is too long. May block, as it stores the text, for the call's user and session."""
+    from pegboard.dispatch.truncate import READER, reader_of, truncated
 
     made, store = state.made_context, state.runtime.store
     offered = {tool.name for tool in (state.snapshot.tools if made is None else made.offered)}
     reader = None if store is None else store.reader
     if offered:
         reader = next((name for name in (reader, READER) if name in offered), None)
-    return store, reader_of(state.request), reader
+    return truncated(result, limits_of(state), store, reader_of(state.request), reader)
 
 
 _FORESEEN: Final = (CallError, ToolError, asyncio.CancelledError)
