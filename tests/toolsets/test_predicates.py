@@ -22,7 +22,6 @@ from pegboard.toolsets.predicates import (
     Custom,
     Flag,
     Matches,
-    _Joined,
     all_of,
     any_of,
     check_predicate_name,
@@ -79,12 +78,6 @@ def test_a_predicate_is_neither_true_nor_false():
 def test_only_predicates_join(join):
     with pytest.raises(TypeError):
         join(read_only)
-
-
-@pytest.mark.parametrize("members", [(), (read_only,)])
-def test_a_join_has_two_members(members):
-    with pytest.raises(PredicateError, match="two"):
-        _Joined("and", members)
 
 
 def test_all_of_nothing_is_everything_and_any_of_nothing_is_nothing():

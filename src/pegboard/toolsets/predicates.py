@@ -130,7 +130,7 @@ def _members(predicate: _Joined | Not) -> tuple[Predicate, ...]:
 
 
 def _depth(predicate: _Joined | Not) -> int:
-    return 1 + max((member.depth for member in _members(predicate)), default=0)
+    return 1 + max(member.depth for member in _members(predicate))
 
 
 def _calls_functions(predicate: _Joined | Not) -> bool:
@@ -150,10 +150,6 @@ class _Joined(Predicate):
     depth: int = field(init=False, eq=False, default=Factory(_depth, takes_self=True), validator=_check_depth)
     calls_functions: bool = field(init=False, eq=False, default=Factory(_calls_functions, takes_self=True))
     reads_context: bool = field(init=False, eq=False, default=Factory(_reads_context, takes_self=True))
-
-    def __attrs_post_init__(self) -> None:
-        if len(self.members) < 2:
-            raise PredicateError("at least two predicates can be joined; all_of() and any_of() take any number")
 
     def bound(self, context: ReadonlyContext) -> _Test:
         tests = [member.bound(context) for member in self.members]
