@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable
 
+    Row = tuple[str, str, str, str]  # a name; the columns' texts: name, labels (title, tags, parameters), description
+    Hit = tuple[str, float]  # a name and its score; a higher one is better
+
 MOST_TEXT = 2_000  # how many characters of a query are read
 MOST_WORDS = 24  # how many different words of a query are searched for
 _ENGLISH = (
@@ -98,14 +101,6 @@ def _begins(segment: str, at: int) -> bool:
     if not here.isupper():
         return False
     return not before.isupper() or (segment[at + 1 : at + 2].islower() and segment[at + 2 : at + 3].islower())
-
-
-if TYPE_CHECKING:
-    Row = tuple[str, str, str, str]
-    """A name, and its texts for the three columns: name, labels (title, tags, parameters), description."""
-
-    Hit = tuple[str, float]
-    """A name and its score; a higher one is better."""
 
 
 CREATION = """
