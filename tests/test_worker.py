@@ -218,6 +218,49 @@ async def test_an_event_that_is_too_long_is_replaced_by_a_notice(worker):
     assert "left out" in seen[0]
 
 
+def hearing():
+    """A caller, and the data of the events that reach it."""
+    told = []
+
+    async def tell(events):
+        told.extend(json.loads(event)["event"]["data"] for event in events)
+
+    return RemoteCaller(tell=tell), told
+
+
+async def test_of_too_many_events_that_wait_the_oldest_are_left_out(monkeypatch):
+    monkeypatch.setattr("pegboard.worker._MOST_UNSENT_BYTES", 1_000)
+    caller, told = hearing()
+    for number in range(100):
+        caller.emit({"type": "partial", "data": number})
+    await caller.flush()
+    assert told == [f"({101 - len(told)} events left out)", *range(101 - len(told), 100)]
+    assert 10 < len(told) < 30
+
+
+async def test_no_more_events_are_sent_than_a_caller_takes():
+    caller, told = hearing()
+    for number in range(10_010):
+        caller.emit({"type": "partial", "data": number})
+    await caller.flush()
+    assert told == [*range(10_000)]
+
+
+async def test_a_caller_that_takes_no_events_delays_an_answer_only_for_a_time(worker, monkeypatch, caplog):
+    monkeypatch.setattr("pegboard.worker._FLUSH_SECONDS", 0.0)
+    ended = asyncio.Event()
+
+    async def tell(events):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    assert (await run(worker, "count", {}, RemoteCaller(tell=tell))).output == "counted"
+    await ended.wait()
+    assert "were left out" in caplog.text
+
+
 class Reversed:
     """A codec."""
 
@@ -247,6 +290,22 @@ async def test_a_codec_that_fails_is_an_error_of_the_message(worker):
 
     response = read_response(await worker.run(b"{}", RemoteCaller(Wire(codec=Failing()))), Wire(codec=Reversed()))
     assert (response.kind, "its codec failed: KeyError" in response.detail) == ("not_executed", True)
+
+
+async def test_a_codec_that_cannot_encode_events_is_no_error_of_the_tool(worker, caplog):
+    class Failing(Reversed):
+        def encode(self, data):
+            if b'"event"' in data:
+                raise KeyError("no such key")
+            return super().encode(data)
+
+    async def tell(events):
+        raise AssertionError(events)
+
+    caller = RemoteCaller(Wire(codec=Failing()), tell=tell)
+    data = Reversed().encode(request("count"))
+    assert read_response(await worker.run(data, caller), caller.wire).output == "counted"
+    assert caplog.text.count("sending events to the caller failed") == 1
 
 
 async def test_events_are_sent_in_order_and_before_the_answer(worker):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
@@ -23,7 +24,16 @@ from pegboard.dispatch.executors.execution import ExecutionRequest, ExecutionRes
 from pegboard.dispatch.executors.executor import ExecutorCall
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.errors import FatalToolError, PegboardError, ToolError, cause_of, detail_of, log_failure, tuple_of
+from pegboard.errors import (
+    FatalToolError,
+    PegboardError,
+    ToolError,
+    cause_of,
+    detail_of,
+    log_failure,
+    operator_log,
+    tuple_of,
+)
 from pegboard.execution import LocalExecutor
 from pegboard.json import is_object, json_text, size_text, strict_json
 from pegboard.schema.converter import ALWAYS, JsonRecord
@@ -40,7 +50,9 @@ if TYPE_CHECKING:
 
 DEFAULT_QUEUE: Final = "default"
 """The queue of calls that name none."""
-_MOST_EVENTS: Final = 10_000  # of one call that reach its listener
+_MOST_EVENTS: Final = 10_000  # of one call that are sent, and that reach its listener
+_MOST_UNSENT_BYTES: Final = 16 << 20  # of events of one call that wait to be sent
+_FLUSH_SECONDS: Final = 10.0  # for which a question or an answer waits for the events before it
 _MOST_QUESTIONS: Final = 10_000  # of one call that are answered
 _MOST_WAITING: Final = 64  # of these at once
 
@@ -251,26 +263,54 @@ class RemoteCaller:
     wire: Wire = PLAIN
     tell: Callable[[Sequence[bytes]], Awaitable[None]] | None = None
     ask: Callable[[bytes], Awaitable[bytes]] | None = None
-    _events: list[bytes] = field(factory=list[bytes], init=False)
+    _events: deque[bytes] = field(factory=deque[bytes], init=False)
+    _size: int = field(default=0, init=False)  # of these
+    _emitted: int = field(default=0, init=False)
+    _left_out: int = field(default=0, init=False)  # since the last notice of it
     _telling: asyncio.Task[None] | None = field(default=None, init=False)
 
     def emit(self, event: JsonObject) -> None:
-        """Sends an event of the tool, without waiting; one that can't be sent is replaced by a notice."""
-        if self.tell is None:
+        """Sends an event of the tool, without waiting; one that can't be sent is replaced by a notice.
+
+        Only 10,000 are sent, and where more than 16 MiB wait, the oldest are left out.
+        """
+        self._emitted += 1
+        if self.tell is None or self._emitted > _MOST_EVENTS:
             return
         try:
             data = self.wire.write({"event": event}, self.wire.most_between)
         except ValueError as error:
-            notice = {"type": "partial", "data": f"({event.get('type')} left out: {error})"}
-            data = self.wire.write({"event": notice})
+            data = self._notice(f"({event.get('type')} left out: {error})")
+        if data is None:
+            return
         self._events.append(data)
+        self._size += len(data)
+        while self._size > _MOST_UNSENT_BYTES and len(self._events) > 1:
+            self._size -= len(self._events.popleft())
+            self._left_out += 1
         if self._telling is None:
             self._telling = asyncio.create_task(self._tell(self.tell))
 
+    def _notice(self, text: str) -> bytes | None:
+        """The event that says what isn't sent; `None` if nothing can be sent, and then nothing more is."""
+        try:
+            return self.wire.write({"event": {"type": "partial", "data": text}})
+        except ValueError as error:
+            self.tell = None
+            log_failure("sending events to the caller", error)
+            return None
+
     async def flush(self) -> None:
-        """Waits until the events so far have been sent."""
+        """Waits until the events so far have been sent, at most 10 s."""
         if self._telling is not None:
-            await self._telling
+            await asyncio.wait([self._telling], timeout=_FLUSH_SECONDS)
+
+    def stop(self) -> None:
+        """Sends no more events, also none of those that wait."""
+        self.tell = None
+        if self._telling is not None:
+            operator_log().warning("events of a call were left out, as its caller takes them too slowly")
+            self._telling.cancel()
 
     async def answer(self, question: str, given: JsonObject) -> Any:
         """The caller's answer to a question, as `ExecutorCall.answer` gives it.
@@ -299,7 +339,10 @@ class RemoteCaller:
     async def _tell(self, tell: Callable[[Sequence[bytes]], Awaitable[None]]) -> None:
         try:
             while self._events:
-                events, self._events = self._events, []
+                events, self._size, left_out, self._left_out = [*self._events], 0, self._left_out, 0
+                self._events.clear()
+                if left_out and (notice := self._notice(f"({left_out} events left out)")) is not None:
+                    events.insert(0, notice)
                 await tell(events)
         except Exception as error:  # noqa: BLE001  of the transport: the caller is gone
             self.tell = None
@@ -379,6 +422,7 @@ class Worker:
             await caller.flush()
             return self._write_answer(request, answer, caller.wire)
         finally:
+            caller.stop()
             del self.running[number]
 
     async def _run(self, request: ExecutionRequest, caller: RemoteCaller) -> JsonObject:

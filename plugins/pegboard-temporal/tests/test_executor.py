@@ -15,7 +15,7 @@ from caller_program import CONTEXT, registry_for
 from conftest import PATIENCE, Server, Workers
 from temporalio.client import ActivityHandle, Client
 
-from pegboard import CallError, Permissions, Policy, Rule, ToolRegistry, tool, tool_of
+from pegboard import CallError, Permissions, Policy, Rule, ToolContext, ToolRegistry, tool, tool_of
 from pegboard.execution import LocalExecutor
 from pegboard.testing import EXECUTOR_TOOLS
 from pegboard.worker import Worker
@@ -112,6 +112,20 @@ async def test_a_call_that_a_worker_refuses_may_be_sent_again(server):
         for tools, expected in (([], "not_executed"), ([other], None)):
             async with working(server, "refused", *tools):
                 assert (await registry.call("other", {}, CONTEXT, call_id="toolu_other")).kind == expected
+
+
+async def test_a_result_doesnt_wait_until_more_events_could_be_sent(server, monkeypatch, caplog):
+    @tool
+    async def tell(context: ToolContext) -> str:
+        """Emits an event."""
+        context.emit("event")
+        return "told"
+
+    monkeypatch.setattr("pegboard_temporal.serving._PAUSE", 3_600.0)
+    seen = []
+    async with working(server, "telling", tell), calling(server, "telling", tell) as registry:
+        result = await registry.call("tell", {}, ToolContext(CONTEXT, listener=seen.append), call_id="toolu_tell")
+    assert (result.text, seen, "were left out" in caplog.text) == ("told", ["event"], False)
 
 
 @pytest.mark.usefixtures("worker")

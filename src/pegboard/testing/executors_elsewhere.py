@@ -238,8 +238,9 @@ class WorkerChecks(Bench, scope="remote", needs=("serve",)):
         seen, refused = list[Any](), list[str]()
 
         async def play(_: bytes, caller: RemoteCaller) -> bytes:
-            for number in range(12_000):
-                caller.emit({"type": "progress", "progress": number})
+            assert caller.tell is not None
+            events = [{"type": "progress", "progress": number} for number in range(12_000)]
+            await caller.tell([caller.wire.write({"event": event}) for event in events])
             for number in range(10_050):
                 try:
                     await caller.answer("allows", {"permission": "read", "subject": f"{number}"})

@@ -7,10 +7,11 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import accumulate
+from time import monotonic
 from typing import Any, Final
 from uuid import uuid4
 
-from attrs import frozen
+from attrs import define, field
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.common import RawValue
@@ -24,7 +25,7 @@ from pegboard_temporal.payloads import MOST_INLINE, Payloads
 from pegboard_temporal.settings import Settings
 
 _ANSWER_SECONDS: Final = 20.0  # in which a caller has to take a message
-_MOST_AT_ONCE: Final = 64  # events in one message
+_MOST_AT_ONCE: Final = 256  # events in one message
 _PAUSE: Final = 0.2  # seconds between messages with events: each is an activity
 PREFIX: Final = "pegboard-"
 """Of Temporal's names of queues."""
@@ -100,7 +101,7 @@ async def _read_request(payloads: Payloads, request: RawValue, key: str) -> byte
         return b""  # the worker answers that it can't be read
 
 
-@frozen(eq=False)
+@define(eq=False)
 class _Line:
     """The way from one call to its caller: activities in the caller's queue, as the caller has no other address.
 
@@ -115,15 +116,16 @@ class _Line:
     key: str
     token: str
     queue: str
+    _next_at: float = field(default=0.0, init=False)  # when events may be sent again
 
     async def tell(self, events: Sequence[bytes]) -> None:
         """Sends events."""
         while events:
+            await asyncio.sleep(self._next_at - monotonic())
             sizes = accumulate(len(event) for event in events[:_MOST_AT_ONCE])
             number = max(sum(size < MOST_INLINE for size in sizes), 1)
             await self._send(events[:number])
-            events = events[number:]
-            await asyncio.sleep(_PAUSE)
+            events, self._next_at = events[number:], monotonic() + _PAUSE
 
     async def ask(self, question: bytes) -> bytes:
         """The reply to a question."""
