@@ -248,7 +248,7 @@ async def _call_author(state: CallState, ask: Callable[[], Any], asked: Callable
         raise CallError("tool_failure", text) from None
 
 
-async def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> None:
+async def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> NoReturn:
     """Raises `arguments_error`, worded within a time limit."""
     write = tool.format_validation_error
     if write is None:

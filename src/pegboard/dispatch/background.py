@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
@@ -158,10 +159,8 @@ class Operations:
             conclude(state, ToolResult.error("unknown_outcome", text, detail=detail_of(error)))
             return None
         first = state.result or ToolResult()
-        note = (
-            f"This is pending as operation {operation.id}. The result will follow automatically. "
-            f"Don't call {operation.tool} again for it."
-        )
+        note = f"This is pending as operation {operation.id}. The result will follow automatically."
+        note += f" Don't call {operation.tool} again for it."
         metadata = {**first.metadata, "pending": True, "operation": operation.id}
         conclude(state, attrs.evolve(first, content=(*first.content, TextContent(note)), metadata=metadata))
         return operation
@@ -295,7 +294,8 @@ class Operations:
         store = None if is_background else self.find_store()
         if store is not None:
             request = ExecutionRequest.of_call(context.tool, state.arguments, context)
-            StoredCall(own, request, state.position.index).add_to(store)
+            data = json.dumps(StoredCall(own, request, state.position.index).to_json())
+            store.add(own.id, data, call_id=own.call_id, user=own.user, session=own.session)
             return own
         with self._lock:
             if len(self._pending) >= self.most:  # drop the oldest that the host has to complete
@@ -310,10 +310,8 @@ class Operations:
                 self._by_call[state] = own.id
         if dropped is not None:
             lost = dropped[0]
-            text = (
-                f"{lost.tool} ran, but operation {lost.id} was never completed and is no longer tracked. "
-                "Find out what it has done before calling it again."
-            )
+            text = f"{lost.tool} ran, but operation {lost.id} was never completed and is no longer tracked."
+            text += " Find out what it has done before calling it again."
             self._complete(dropped[1], _make_completion_now(*dropped, ToolResult.error("unknown_outcome", text)))
         return operation
 

@@ -113,11 +113,6 @@ class StoredCall(JsonRecord):
     request: ExecutionRequest  # as an executor would get it
     index: int = 0  # in its batch
 
-    def add_to(self, store: OperationStore) -> None:
-        """Stores it as pending."""
-        own = self.operation
-        store.add(own.id, json.dumps(self.to_json()), call_id=own.call_id, user=own.user, session=own.session)
-
 
 def read_calls(texts: Iterable[str]) -> list[StoredCall]:
     """Parses what `OperationStore.find` returns; what can't be read is logged."""

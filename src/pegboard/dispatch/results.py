@@ -37,7 +37,6 @@ MOST_AT_ONCE: Final = 5_000
 MOST_VALUES: Final = 1_000_000
 """Values in one result, shared parts counted each time: written out, these can make a small value endless."""
 
-NOTHING: Final = TextContent("{}")
 _OF_MEDIA: Final = re.compile('"(?:mime_type|mimeType|media_type)"|;base64,')
 """What the JSON text of data with an image, a sound or a file in it contains, also one that the tool has encoded."""
 
@@ -244,7 +243,7 @@ def _of_no_data(value: Any) -> ToolResult | None:
         medium = _medium_of(value)
         return ToolResult.of_text(TextContent(value)) if medium is None else ToolResult((medium,))
     if value is None:
-        return ToolResult(NOTHING, {})  # pyright: ignore[reportArgumentType]  converted
+        return ToolResult(TextContent("{}"), {})  # pyright: ignore[reportArgumentType]  converted
     if issubclass(_type(value), _BYTES):
         value = FileContent("result:", bytes(value), "application/octet-stream")
     items = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,))
@@ -284,24 +283,21 @@ def _medium_of(part: Any) -> FileContent | None:
 
     That is bytes, by their beginning; and base64 in a data URL, or in an object as MCP and Anthropic have it.
     """
-    if issubclass(_type(part), _BYTES):
-        return _file_of(bytes(part), None)
-    declared: object = None
-    encoded: object = None
+    declared, encoded = None, None
     if isinstance(part, str) and (match := _DATA_URL.match(part)) is not None:
         declared, encoded = match[1], part[match.end() :]
     elif isinstance(part, Mapping):
         facts = cast("Mapping[Any, Any]", part)
         declared, encoded = facts.get("mimeType") or facts.get("media_type"), facts.get("data")
-    if not (isinstance(declared, str) and isinstance(encoded, str) and declared.startswith(_MEDIA)):
+    if isinstance(declared, str) and isinstance(encoded, str) and declared.startswith(_MEDIA):
+        try:
+            data = base64.b64decode(encoded, validate=True)
+        except ValueError:
+            return None
+    elif issubclass(_type(part), _BYTES):
+        data = bytes(cast("bytes", part))
+    else:
         return None
-    try:
-        return _file_of(base64.b64decode(encoded, validate=True), declared)
-    except ValueError:
-        return None
-
-
-def _file_of(data: bytes, declared: str | None) -> FileContent | None:
     name = media_type(data, declared)
     return FileContent("result:", data, name) if name.startswith(_MEDIA) else None
 
@@ -455,15 +451,11 @@ def shorten(state: CallState, result: ToolResult) -> ToolResult:
     return truncated(result, limits_of(state), store, reader_of(state.request), reader)
 
 
-_FORESEEN: Final = (CallError, ToolError, asyncio.CancelledError)
-"""Expected errors of a tool, callback or rule; any other is logged."""
-
-
 def failure_result(state: CallState, error: BaseException) -> ToolResult:
     """The error result for an exception that ended a call. Never raises."""
     if isinstance(error, FatalToolError):
         state.end_turn(error=error)
-    elif not isinstance(error, _FORESEEN):
+    elif not isinstance(error, (CallError, ToolError, asyncio.CancelledError)):  # any other is unexpected
         log_failure(state.call.name, error)
     policy = None if state.tool is None else state.tool.policy.expose_errors
     expose = state.settings.limits.expose_errors if policy is None else policy

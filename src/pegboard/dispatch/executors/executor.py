@@ -314,7 +314,6 @@ async def _result_of(
         raise CallError("timeout", text) from None
     except StructureError as error:
         await refused(state, tool, (problem(error.path, error.reason),))
-        raise  # not reached: `refused` raises the error for the model
     except (FatalToolError, CallError):
         raise
     except BaseException as error:  # an executor's SystemExit fails only its own call
