@@ -322,10 +322,8 @@ class Asking(ApprovalState):
     async def confirm(self, hint: str, payload: Any = None) -> Confirmation:
         """The user's answer to a question of the running call, yes or no; asks only if it wasn't resumed with one.
 
-        Raises:
-            RefusedError: `denied`, as by a rule or without an approver.
-            CallError: `confirmation_required`: the answer comes later.
-            ValueError, TypeError: A hint that is empty, very long or no string, or a payload that isn't JSON.
+        Raises a denial, as by a rule or without an approver; `confirmation_required` if the answer comes later; or
+        `ValueError` or `TypeError` for a hint that is empty, very long or no string, or a payload that isn't JSON.
         """
         hint, latest = _check_question(hint, payload), self.state.context.confirmation
         return (

@@ -158,11 +158,9 @@ class Chain:
             asyncio.CancelledError: The caller was cancelled.
         """
         run, runtime = _Run(self, link, around, holds_grace), self.runtime
-        record = None if self.state is None else _record_of(self.state)
-        enclosing = None if record is None else record.deadline
+        record = CallbackState() if self.state is None else _record_of(self.state)
+        enclosing, record.deadline = record.deadline, run.deadline
         try:
-            if record is not None:
-                record.deadline = run.deadline
             coroutine = _call(link, runtime.threads, *facts, *(() if around is None else (run.call_next,)))
             try:
                 waits_for = watched(runtime.watchdog, title_of(link), coroutine.send, None)
@@ -184,8 +182,7 @@ class Chain:
                 raise
             raise failure from error
         finally:
-            if record is not None:
-                record.deadline = enclosing
+            record.deadline = enclosing
             run.is_open = False
             if run.task is not None:  # the callback has left `call_next` in a task of its own
                 run.task.cancel()

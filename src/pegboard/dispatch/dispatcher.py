@@ -285,9 +285,9 @@ class Dispatcher:
             index = scheduler.add(_first_request(call, snapshot.find))
             return state_of(call, context, snapshot, settings, BatchPosition(index, scheduler, hold_until=hold_until))
 
-        own_names = ("sequential", "steering", "on_steering", "cut_off", "listener")
-        own_options: dict[str, Any] = {name: value for name, value in options.items() if name in own_names}
-        return Batch(states, make_state, **own_options)
+        own = ("sequential", "steering", "on_steering", "cut_off", "listener")
+        given: dict[str, Any] = {name: value for name, value in options.items() if name in own}
+        return Batch(states, make_state, **given)
 
     async def resumed(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import InvalidStateError
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
@@ -173,14 +173,14 @@ def start(
     """
     runtime, handler, began, is_first = state.runtime, tool.handler, monotonic(), state.started_at is None
     assert isinstance(handler, Handler)
-    off_loop, waits, thread = tool.runs_off_loop, False, None
+    off_loop, waits = tool.runs_off_loop, False
     try:
         if is_first and state.settings.emit is None and state.made_context is None:
             state.started_at = began
         else:
             _note_start(state, tool, began)
         if off_loop:
-            thread = open_portal(state)
+            open_portal(state)
         try:
             args, kwargs = tool.bind(cast("ToolContext", state.context if handler.takes_context else None), arguments)
         except StructureError as error:
@@ -191,7 +191,7 @@ def start(
                 coroutine = as_coroutine(coroutine)
         else:
             threads = (handler.thread or runtime.tool_threads) if off_loop else None
-            coroutine = _call_plain(state, handler, args, kwargs, threads, thread)
+            coroutine = _call_plain(state, handler, args, kwargs, threads)
         try:
             # Off the loop it only waits here, perhaps for the machine.
             waits_for = watched(None if off_loop else runtime.watchdog, state.name, coroutine.send, None)
@@ -204,21 +204,20 @@ def start(
             runtime.locks.leave(state)
 
 
-async def _call_plain(  # noqa: PLR0913, PLR0917  what `start` has
+async def _call_plain(
     state: CallState,
     handler: Handler,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     threads: WorkerPool | OwnThread | None,
-    thread: Future[None] | None,
 ) -> Any:
-    """Calls a function or generator, in `threads` if given, or an async generator; `thread` is done at its end."""
+    """Calls a function or generator, in `threads` if given, or an async generator."""
     if handler.flavour is CallableKind.PLAIN and threads is None:
         value = handler.function(*args, **kwargs)
         return await value if isawaitable(value) else value
     from pegboard.threads import HangingThreadsError  # loaded for such tools only
 
-    context = state.context
+    context, thread = state.context, None if state.running is None else state.running.thread
     if handler.flavour is CallableKind.ASYNC_GENERATOR:
         return await drain_async(handler.function(*args, **kwargs), context)
 

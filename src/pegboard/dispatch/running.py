@@ -121,16 +121,14 @@ def release(state: CallState, tool: Tool) -> None:
         asyncio.get_running_loop().call_later(seconds, abandon)
 
 
-def open_portal(state: CallState) -> Future[None] | None:
-    """Opens the portal of a tool that runs in a thread; returns what is done at its end, if a lock waits for that."""
+def open_portal(state: CallState) -> None:
+    """Opens the portal of a tool that runs in a thread."""
     from pegboard.tools.portal import LoopPortal  # imported for plain tools only
 
     state.context.internals.portal = LoopPortal(asyncio.get_running_loop())
     running = state.running
-    if running is None:
-        return None
-    running.thread = None if running.lock is None or running.lock.is_shared else Future()
-    return running.thread
+    if running is not None and running.lock is not None and not running.lock.is_shared:
+        running.thread = Future()
 
 
 def runs_in_thread(state: CallState) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from functools import cache, partial
 from inspect import iscoroutine
@@ -338,11 +338,10 @@ def _take_answer(state: CallState, link: Callback, answer: ToolResult | None, fa
 
 
 async def _end(state: CallState) -> None:
-    running, result, operations = state.running, state.result, None
+    running, result, tool = state.running, state.result, state.tool
     has_run = running is not None and running.lock is not None and result is not None and not result.is_error
-    if has_run and state.tool is not None and state.tool.spec.long_running:
-        operations = state.runtime.operations
-    if operations is not None:  # the result of a long-running tool becomes a pending one
+    is_long = has_run and tool is not None and tool.spec.long_running
+    if is_long and (operations := state.runtime.operations) is not None:  # its result becomes a pending one
         await state.runtime.threads.run(operations.begin, state) if operations.is_stored else operations.begin(state)
     failure = state.error
     # The callbacks have seen the result, or get the one after the host has run the call, or a person has answered.
@@ -515,13 +514,11 @@ class DispatchHost:
             return ToolResult.error("denied", text)
         return inner.result
 
-    @contextmanager
-    def unlocked(self, context: ToolContext) -> Generator[None]:
+    def unlocked(self, context: ToolContext) -> AbstractContextManager[None]:
         """A context in which the call doesn't keep exclusive calls from running."""
         state = _state_of(context)
         lock = lock_of(state)
-        with nullcontext() if lock is None else state.runtime.locks.lend(lock):
-            yield
+        return nullcontext() if lock is None else state.runtime.locks.lend(lock)
 
     def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
         """Starts background work, which continues after the call's first result, and returns the operation's id."""

@@ -156,7 +156,6 @@ class Approval:
 
 MOST_CALLS: Final = 1_000
 MOST_SECONDS: Final = 30 * 24 * 3600.0  # how long a call may wait for its answer
-_OLD_KEYS: Final = {"own_rules": "ownRules"}  # of version 0.1
 
 
 @frozen
@@ -201,7 +200,8 @@ class PendingCall(ApprovalRequest):
         Raises:
             PendingError: It isn't a pending call, or its digest isn't that of its tool and arguments.
         """
-        data = {_OLD_KEYS.get(key, key): value for key, value in data.items()} if is_object(data) else data
+        if is_object(data):  # the keys of version 0.1
+            data = {"ownRules" if key == "own_rules" else key: value for key, value in data.items()}
         try:
             pending = read_record(cls, data, "call")
         except ValueError as error:
