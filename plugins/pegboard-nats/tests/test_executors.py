@@ -361,6 +361,18 @@ def test_a_forgotten_executors_connection_is_closed_with_its_loop(server):
     gc.collect()
 
 
+async def test_a_connection_that_is_closed_at_once_is_refused_to_who_waits_for_it_and_then_made_anew(server):
+    executor = NatsExecutor(server.settings(prefix="closed"))
+    waiting = asyncio.create_task(executor.status())
+    await asyncio.sleep(0)  # it has begun to connect
+    async with asyncio.timeout(PATIENCE):
+        await executor.aclose()
+        with pytest.raises(ConnectionError):
+            await waiting
+        assert (await executor.status()).workers == ()
+    await executor.aclose()
+
+
 @both
 def test_each_loop_has_a_connection_that_is_closed_with_it(kind, server):
     """As warnings are errors, a connection that is left open would fail this."""

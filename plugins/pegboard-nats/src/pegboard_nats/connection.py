@@ -201,6 +201,7 @@ class Connections:
         """Closes the connection of this event loop."""
         task, _ = self._made.get(asyncio.get_running_loop(), (None, None))
         if task is not None:
+            await asyncio.sleep(0)  # until it has begun: if it is cancelled before, `_keep` never runs
             task.cancel()
             await asyncio.wait([task])
 
