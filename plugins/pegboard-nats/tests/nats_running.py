@@ -50,6 +50,11 @@ class Server:
             time.sleep(0.01)
         raise AssertionError("the NATS server doesn't start")
 
+    def configure(self, file, text):
+        """Makes it read its file of settings again."""
+        file.write_text(text)
+        self.process.send_signal(signal.SIGHUP)
+
     def kill(self):
         self.process.kill()
         self.process.wait()

@@ -374,6 +374,59 @@ async def test_a_connection_that_is_closed_at_once_is_refused_to_who_waits_for_i
 
 
 @both
+async def test_a_connection_that_the_server_closes_for_good_ends_its_worker_and_is_made_anew_for_the_next_call(
+    kind, tmp_path
+):
+    config = tmp_path / "server.conf"
+    config.write_text("authorization { token: right }")
+    made = Server(tmp_path / "data", "-c", str(config))
+    try:
+        executor, far = (KINDS[kind](made.settings(token="right")) for _ in range(2))
+        serving = asyncio.create_task(far.serve(one := worker()))
+        async with calling(executor) as registry, asyncio.timeout(PATIENCE):
+            await one.started.wait()
+            assert (await registry.call("check_add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+            made.configure(config, "authorization { token: other }")
+            with pytest.raises(ConnectionError, match="Authorization"):
+                await serving
+            made.configure(config, "authorization { token: right }")
+            await (await nats.connect(made.url, token="right", max_reconnect_attempts=-1)).close()
+            serving = asyncio.create_task(far.serve(one := worker()))
+            await one.started.wait()
+            assert (await registry.call("check_add", {"a": 1, "b": 3})).structured_content == {"result": 4}
+            one.stopping.set()
+            await serving
+        await far.aclose()
+        await executor.aclose()
+    finally:
+        made.kill()
+
+
+@both
+@pytest.mark.parametrize("how", ["stopped", "cancelled"])
+async def test_a_worker_that_has_ended_takes_and_runs_no_calls(kind, how, server, tmp_path):
+    executor = KINDS[kind](server.settings(prefix=f"{how}-{kind}", wait=1, dead_after=1))
+    file = tmp_path / "effects"
+    async with calling(KINDS[kind](executor.settings)) as registry, asyncio.timeout(PATIENCE):
+        serving = asyncio.create_task(executor.serve(one := worker()))
+        await one.started.wait()
+        call = asyncio.create_task(registry.call("check_endless", {"file": str(file)}))
+        await until_there(file)
+        if how == "stopped":
+            call.cancel()
+            one.stopping.set()
+            await serving
+        else:
+            serving.cancel()
+            await asyncio.wait([serving])
+            assert not one.running
+        assert (await executor.status()).workers == ()
+        assert (await registry.call("check_add", {"a": 1, "b": 2})).kind == "not_executed"
+        call.cancel()
+    await executor.aclose()
+
+
+@both
 def test_each_loop_has_a_connection_that_is_closed_with_it(kind, server):
     """As warnings are errors, a connection that is left open would fail this."""
     executor = KINDS[kind](server.settings(prefix=f"loops-{kind}"))

@@ -26,7 +26,7 @@ _RECONNECT_SECONDS: Final = 0.05
 _CHECK_SECONDS: Final = 1.0  # after which one side of a call asks whether the other is there
 _MOST_MISSED: Final = 3  # a side is away for a moment when the server was restarted
 _INBOX: Final = re.compile(r"_INBOX(\.\w+)+", re.ASCII)
-_connecting: Final = set[asyncio.Task[None]]()  # and closing: executors may be dropped before their connections
+_connecting: Final = set[asyncio.Task[Any]]()  # and closing: executors may be dropped before their connections
 
 
 class LostError(Exception):
@@ -59,7 +59,7 @@ async def respond(client: Client, message: Msg, data: bytes) -> None:
             await client.publish(message.reply, data)
 
 
-def start(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def start(tasks: set[asyncio.Task[Any]], work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     """Starts a task, and keeps it until it ends: its loop doesn't."""
     task = asyncio.create_task(work)
     tasks.add(task)
@@ -120,7 +120,7 @@ class OpenCall:
     inbox: str
     answer: asyncio.Future[bytes | None]
     worker: str | None = None
-    questions: set[asyncio.Task[None]] = field(factory=set[asyncio.Task[None]])
+    questions: set[asyncio.Task[Any]] = field(factory=set[asyncio.Task[Any]])
 
 
 @define(eq=False)
@@ -130,10 +130,12 @@ class Connection:
     Attributes:
         client: The client of nats-py.
         inbox: The beginning of the subjects of what workers send to its calls.
+        closed: Set once it is closed for good: here, or by the server, as when the login has expired.
     """
 
     client: Client
     inbox: str
+    closed: asyncio.Event
     _calls: dict[str, OpenCall] = field(factory=dict[str, OpenCall], init=False)
 
     @contextmanager
@@ -187,11 +189,8 @@ class Connections:
             ConnectionError: The server can't be reached, or refuses the login.
         """
         loop = asyncio.get_running_loop()
-        if loop not in self._made:
-            made = loop.create_future()
-            self._made[loop] = start(_connecting, self._keep(made)), made
-        connection, until = await asyncio.shield(self._made[loop][1]), loop.time() + self._settings.wait
-        while not connection.client.is_connected:
+        until = loop.time() + self._settings.wait
+        while not (connection := await asyncio.shield(self._made_in(loop))).client.is_connected:
             if loop.time() > until:
                 raise ConnectionError(f"the connection to NATS at {self._settings.where} was lost")
             await asyncio.sleep(_RECONNECT_SECONDS)
@@ -205,20 +204,30 @@ class Connections:
             task.cancel()
             await asyncio.wait([task])
 
+    def _made_in(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Connection]:
+        if loop not in self._made:
+            made = loop.create_future()
+            self._made[loop] = start(_connecting, self._keep(made)), made
+        return self._made[loop][1]
+
     async def _keep(self, made: asyncio.Future[Connection]) -> None:
-        """Connects, and closes the connection when the loop ends, which cancels its tasks."""
+        """Connects; closes the connection when the server has, or the loop ends, which cancels its tasks."""
         settings, client = self._settings, EncryptedClient() if self._settings.is_encrypted else Client()
+        connection = Connection(client, client.new_inbox(), asyncio.Event())
+
+        async def end() -> None:
+            connection.closed.set()
+
         try:
             async with asyncio.timeout(settings.wait):
-                await client.connect(**settings.options(), **_OPTIONS, error_cb=_ignore)
-                connection = Connection(client, client.new_inbox())
+                await client.connect(**settings.options(), **_OPTIONS, error_cb=_ignore, closed_cb=end)
                 await subscribe(client, f"{connection.inbox}.*.*", connection.receive)
             made.set_result(connection)
-            await asyncio.Event().wait()
+            await connection.closed.wait()
         except (asyncio.CancelledError, Exception) as error:  # noqa: BLE001  also a login's file that can't be read
             if not made.done():
                 reason = cause_of(client.last_error or error, settings.secrets)
                 made.set_exception(ConnectionError(f"NATS at {settings.where} can't be reached: {reason}"))
-            del self._made[asyncio.get_running_loop()]
-            with suppress(Exception):
-                await client.close()
+        del self._made[asyncio.get_running_loop()]
+        with suppress(Exception):
+            await client.close()

@@ -81,10 +81,11 @@ class NatsExecutor:
         """Runs the calls of a queue until the worker is told to stop and its last call has ended.
 
         Raises:
-            ConnectionError: The server can't be reached.
+            ConnectionError: The server can't be reached, or has closed the connection.
         """
-        client, free = (await self._connections.get()).client, asyncio.Semaphore(worker.max_concurrency)
-        calls, wire = await Calls(worker, client, self.settings, self._workers).listen(), self._wire(client)
+        connection, free = await self._connections.get(), asyncio.Semaphore(worker.max_concurrency)
+        client, wire = connection.client, self._wire(connection.client)
+        calls = Calls(worker, connection, self.settings, self._workers)
 
         async def run(inbox: str, data: bytes) -> None:
             try:
@@ -105,13 +106,14 @@ class NatsExecutor:
             if kind == "answer" and is_inbox(inbox) and inbox not in calls.tasks:
                 calls.start(inbox, run(inbox, message.data))
 
-        taking = await subscribe(client, f"{self.settings.prefix}.call.{worker.queue}", take, queue="workers")
-        worker.started.set()
-        await worker.stopping.wait()
-        await taking.drain()
-        while calls.tasks:
-            await asyncio.wait([*calls.tasks.values()])
-        await client.flush()
+        async with calls.listening():
+            taking = await subscribe(client, f"{self.settings.prefix}.call.{worker.queue}", take, queue="workers")
+            calls.subscriptions.append(taking)
+            worker.started.set()
+            await calls.until_stopped()
+            await taking.drain()
+            while calls.tasks:
+                await asyncio.wait([*calls.tasks.values()])
 
     async def status(self) -> ExecutorStatus:
         """The workers that there are, and what they run.

@@ -16,7 +16,7 @@ from nats.errors import Error
 from pegboard.errors import cause_of, operator_log
 from pegboard.execution import ExecutionResponse
 from pegboard.worker import PLAIN, ExecutorStatus, Wire, Worker, not_run_response, read_response
-from pegboard_nats.connection import LostError, OpenCall
+from pegboard_nats.connection import LostError, OpenCall, start
 from pegboard_nats.executor import NatsExecutor
 from pegboard_nats.serving import Calls, answer_of
 from pegboard_nats.settings import NatsSettings
@@ -67,18 +67,19 @@ class JetStreamExecutor(NatsExecutor):
         """Runs the calls of a queue until the worker is told to stop and its last call has ended.
 
         Raises:
-            ConnectionError: The server can't be reached.
+            ConnectionError: The server can't be reached, or has closed the connection.
             Error: It has no JetStream.
         """
-        client = (await self._connections.get()).client
-        store = await self._store(client)
+        connection = await self._connections.get()
+        store = await self._store(connection.client)
         await store.consumer(worker.queue)
-        calls = await Calls(worker, client, self.settings, self._workers).listen()
-        worker.started.set()
-        async with asyncio.TaskGroup() as group:
-            for _ in range(worker.max_concurrency):
-                group.create_task(_Slot(store, calls, self._wire(client)).serve())
-        await client.flush()
+        calls = Calls(worker, connection, self.settings, self._workers)
+        async with calls.listening():
+            slots = [_Slot(store, calls, self._wire(connection.client)) for _ in range(worker.max_concurrency)]
+            serving = [start(calls.helpers, slot.serve()) for slot in slots]
+            worker.started.set()
+            await calls.until_stopped()
+            await asyncio.wait(serving)
 
     async def status(self) -> ExecutorStatus:
         """The workers that there are, what they run, and how many calls wait.
@@ -156,24 +157,31 @@ class _Slot:
 
     async def serve(self) -> None:
         """Runs calls until the worker is told to stop."""
-        taking, beat = await self.store.taking(self.calls.worker.queue), self.calls.settings.dead_after / 3
-        while not self.calls.worker.stopping.is_set():
-            try:
-                (message,) = await taking.fetch(1, _FETCH_SECONDS)
-            except (Error, TimeoutError):  # there is none, or the server is away
-                await asyncio.sleep(_FIRST_POLL)
-                continue
-            try:
-                sent = Record.read(message.data)
-            except ValueError:
-                await message.term()
-                continue
-            if sent.inbox in self.calls.tasks:
-                continue  # a worker that is slow to say that it lives gets its own call again
-            running = self.calls.start(sent.inbox, self._run(message, sent))
-            while not (await asyncio.wait([running], timeout=beat))[0]:
-                with suppress(Error):
-                    await message.in_progress()
+        taking = await self.store.taking(self.calls.worker.queue)
+        try:
+            while not self.calls.worker.stopping.is_set():
+                try:
+                    (message,) = await taking.fetch(1, _FETCH_SECONDS)
+                    await self._take(message)
+                except (Error, TimeoutError):  # there is none, or the server is away
+                    await asyncio.sleep(_FIRST_POLL)
+        finally:
+            with suppress(Error):  # the connection is closed
+                await taking.unsubscribe()
+
+    async def _take(self, message: Msg) -> None:
+        """Runs the call of a message to its end."""
+        try:
+            sent = Record.read(message.data)
+        except ValueError:
+            await message.term()
+            return
+        if sent.inbox in self.calls.tasks:
+            return  # a worker that is slow to say that it lives gets its own call again
+        running = self.calls.start(sent.inbox, self._run(message, sent))
+        while not (await asyncio.wait([running], timeout=self.calls.settings.dead_after / 3))[0]:
+            with suppress(Error):
+                await message.in_progress()
 
     async def _run(self, message: Msg, sent: Record) -> None:
         """Runs a call, if no other worker has; stores its answer, and sends it."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from attrs import Factory, define, field
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error
 
-from pegboard.errors import log_failure
+from pegboard.errors import cause_of, log_failure
 from pegboard.execution import ExecutionResponse
 from pegboard.tools import ErrorKind
 from pegboard.worker import RemoteCaller, Wire, Worker
-from pegboard_nats.connection import hear, respond, start, subscribe
+from pegboard_nats.connection import Connection, hear, respond, start, subscribe
 from pegboard_nats.settings import NatsSettings
 from pegboard_nats.status import report_of
 
@@ -27,28 +30,64 @@ class Calls:
 
     Attributes:
         worker: The worker.
-        client: Its client.
+        connection: Its connection.
         settings: The settings.
         workers: The subject of all workers of its executor.
         tasks: The calls, by their callers' inboxes.
         cancelled: The inboxes of those that their callers have cancelled.
+        helpers: What else runs until it ends.
+        subscriptions: What it has subscribed to.
     """
 
     worker: Worker
-    client: Client
+    connection: Connection
     settings: NatsSettings
     workers: str
     tasks: dict[str, asyncio.Task[None]] = field(factory=dict[str, asyncio.Task[None]], init=False)
     cancelled: set[str] = field(factory=set[str], init=False)
+    helpers: set[asyncio.Task[Any]] = field(factory=set[asyncio.Task[Any]], init=False)
+    subscriptions: list[Subscription] = field(factory=list[Subscription], init=False)
     _subject: str = field(default=Factory(lambda calls: calls.client.new_inbox(), takes_self=True), init=False)
-    _sending: set[asyncio.Task[None]] = field(factory=set[asyncio.Task[None]], init=False)
 
-    async def listen(self) -> Calls:
-        """Answers questions about this worker, and ends calls that their callers have cancelled."""
-        await subscribe(self.client, self.subject_of(">"), self._report)
-        await subscribe(self.client, self.workers, self._report)
-        await subscribe(self.client, f"{self.settings.prefix}.cancel.{self.worker.queue}", self._cancel)
-        return self
+    @property
+    def client(self) -> Client:
+        """The client of its connection."""
+        return self.connection.client
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncGenerator[None]:
+        """Answers questions about this worker, and ends calls that their callers have cancelled.
+
+        When the block ends, nothing of this is left: calls that still run are cancelled.
+        """
+        cancels = f"{self.settings.prefix}.cancel.{self.worker.queue}"
+        heard = {self.subject_of(">"): self._report, self.workers: self._report, cancels: self._cancel}
+        try:
+            for subject, receive in heard.items():
+                self.subscriptions.append(await subscribe(self.client, subject, receive))
+            yield
+        finally:
+            for each in self.subscriptions:
+                with suppress(Error):  # it has ended, or the connection is closed
+                    await each.unsubscribe()
+            if running := {*self.tasks.values(), *self.helpers}:
+                for task in running:
+                    task.cancel()
+                await asyncio.wait(running)
+            with suppress(Error):
+                await self.client.flush()
+
+    async def until_stopped(self) -> None:
+        """Waits until the worker is told to stop.
+
+        Raises:
+            ConnectionError: Its connection was closed, and calls can't come any more.
+        """
+        waits = [start(self.helpers, event.wait()) for event in (self.worker.stopping, self.connection.closed)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if self.connection.closed.is_set():
+            reason = cause_of(self.client.last_error or Error("unknown"), self.settings.secrets)
+            raise ConnectionError(f"NATS at {self.settings.where} has closed the connection: {reason}")
 
     def subject_of(self, inbox: str) -> str:
         """The subject that answers whether this worker has a call."""
@@ -84,7 +123,7 @@ class Calls:
         return RemoteCaller(wire, tell, ask)
 
     def _introduce(self, inbox: str) -> None:
-        start(self._sending, self.client.publish(f"{inbox}.worker", self.subject_of(inbox).encode()))
+        start(self.helpers, self.client.publish(f"{inbox}.worker", self.subject_of(inbox).encode()))
 
     async def _cancel(self, message: Msg) -> None:
         inbox = message.data.decode(errors="replace")
