@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from hypothesis import strategies as st
 
 from pegboard import AudioContent, CallFault, FileContent, ImageContent, LinkContent, TextContent, ToolCall, ToolResult
 from pegboard.messages import (
-    _FINISH_REASONS,
-    _ROLES,
     CallPart,
     Citation,
+    FinishReason,
     HostedPart,
     MediaPart,
     Message,
@@ -62,12 +63,13 @@ PARTS = (
     | st.builds(ReasoningPart, TEXTS, DATA)
     | st.builds(HostedPart, TEXTS, DATA, st.sampled_from(["call", "result"]), TEXTS, TEXTS)
 )
-MESSAGES = st.builds(Message, st.sampled_from(_ROLES), st.lists(PARTS, max_size=4), OPTIONAL, DATA, DATA)
+ROLES = st.sampled_from(["system", "user", "assistant", "tool"])
+MESSAGES = st.builds(Message, ROLES, st.lists(PARTS, max_size=4), OPTIONAL, DATA, DATA)
 USAGES = st.builds(Usage, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
 RESPONSES = st.builds(
     ModelResponse,
     st.builds(Message, st.just("assistant"), st.lists(PARTS, max_size=2)),
-    st.sampled_from(_FINISH_REASONS),
+    st.sampled_from(get_args(FinishReason)),
     USAGES,
     model=OPTIONAL,
     id=OPTIONAL,

@@ -229,8 +229,7 @@ class Catalogue:
     def predicate(self, where: Predicate | PredicateFunction | str) -> Predicate:
         """A predicate from one, from a function, or from a text, which may name registered predicates.
 
-        Raises:
-            ExpressionError: The text doesn't parse.
+        Raises `ExpressionError` if the text doesn't parse.
         """
         from pegboard.toolsets.expression import as_predicate
 

@@ -465,13 +465,10 @@ class ToolHandle(Handle):
             self._contributions.remove(self._brought, self._toolsets)
 
     def replace(self, *things: Any) -> None:
-        """Replaces tools and toolsets in place, for requests made from now on: all of them, or none.
+        """Replaces tools and toolsets, given as to `register`, for requests made from now on: all of them, or none.
 
         Each takes the place of that of its name, among those that the handle has registered; others stay. Running
         calls and requests made before keep what they had. A toolset that is replaced isn't closed.
-
-        Args:
-            things: As for `registry.register`.
 
         Raises:
             DefinitionError: A function can't become a tool.

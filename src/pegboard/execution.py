@@ -129,11 +129,7 @@ class LocalExecutor:
         return ExecutionResponse.other_definition(request, f"its definition here is {own.spec.digest}.")
 
     async def execute(self, request: ExecutionRequest, caller: Caller | None = None) -> ExecutionResponse:
-        """Runs one call.
-
-        Args:
-            request: The call.
-            caller: The caller, for what the tool does while it runs; `None` if only its response can be sent.
+        """Runs one call, with its `caller` for what the tool does while it runs: `None` if only a response can be sent.
 
         Raises:
             FatalToolError: The tool ends the turn.
@@ -236,8 +232,7 @@ class _CallingHost(CallerHost):
 
     def allows(self, context: ToolContext, permission: str, subject: str | None) -> bool:
         """Whether the rules here and the caller's let the call access this."""
-        own = DispatchHost().allows(context, permission, subject)
-        return own and super().allows(context, permission, subject)
+        return DispatchHost().allows(context, permission, subject) and super().allows(context, permission, subject)
 
     def allowed_names(
         self, context: ToolContext, permission: str, folder: str, names: Sequence[str]

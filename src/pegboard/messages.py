@@ -153,7 +153,6 @@ Part: TypeAlias = TextPart | MediaPart | CallPart | ResultPart | ReasoningPart |
 
 
 _Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-_ROLES: Final = get_args(_Role)
 Writable: TypeAlias = "Part | ToolCall | Content | str"
 """A part of a message, or a shorthand for one."""
 
@@ -186,7 +185,7 @@ class Message(JsonRecord):
         metadata: The host's own data; never sent.
     """
 
-    role: _Role = field(validator=one_of(*_ROLES))
+    role: _Role = field(validator=one_of(*get_args(_Role)))
     parts: tuple[Part, ...] = field(default=(), converter=_as_parts, metadata=ALWAYS)
     id: str | None = None
     provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
@@ -319,7 +318,6 @@ FinishReason: TypeAlias = Literal[
 """Why an answer ended: complete; calls tools; token limit; content filter; the model refused; the provider paused a
 long answer, which continues when it is sent back; an error; an unknown reason."""
 
-_FINISH_REASONS: Final = get_args(FinishReason)
 _EMPTY: Final = Message("assistant")
 
 
@@ -348,7 +346,7 @@ class ModelResponse(JsonRecord):
     """
 
     message: Message = field(default=_EMPTY, converter=_as_message, metadata=ALWAYS)
-    finish_reason: FinishReason = field(default="stop", validator=one_of(*_FINISH_REASONS))
+    finish_reason: FinishReason = field(default="stop", validator=one_of(*get_args(FinishReason)))
     usage: Usage = field(default=NO_USAGE, metadata=ALWAYS)
     model: str | None = None
     id: str | None = None

@@ -363,7 +363,5 @@ for _name, _hook in [*globals().items()]:
 def unmarked(plugin: object) -> list[str]:
     """The functions of a plugin that have a hook's name but no `hookimpl` marker."""
     named = {name: inspect.getattr_static(plugin, name, None) for name in globals() if name.startswith("pegboard_")}
-    return [name for name, thing in named.items() if inspect.isfunction(thing) and not vars(thing).keys() & _MARKS]
-
-
-_MARKS: Final = {"pegboard_impl", "pegboard_spec"}  # by pluggy
+    marks = {f"{PROJECT}_impl", f"{PROJECT}_spec"}  # by pluggy
+    return [name for name, thing in named.items() if inspect.isfunction(thing) and marks.isdisjoint(vars(thing))]

@@ -26,7 +26,7 @@ from pegboard.catalogue import EXTRAS, PublishedTools
 from pegboard.config import normalised
 from pegboard.errors import ManifestError, PegboardError
 from pegboard.files import os_error_text, read_bounded, write_atomic
-from pegboard.json import MAX_VALUES, plain_copy, strict_json
+from pegboard.json import MAX_VALUES, is_object, plain_copy, strict_json
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.schema.converter import Allowed, read_by, read_record, read_table
 from pegboard.tools.handler import LazyHandler
@@ -48,7 +48,6 @@ _OF_TOOLS: Final = frozenset(("pegboard_register_tools", "pegboard_register_tool
 OFFERED: Final = ("exporters", "executors", "models", "services")  # found by name, which loads the plugin
 KINDS: Final = ("toolsets", *EXTRAS)  # what a plugin brings by name, besides tools and commands
 _NAMED: Final = ("hooks", *KINDS, "commands", "faults")
-_BY_NAME: Final = ("commands", "requests")  # the kinds that are objects, by name, and not lists
 
 
 def _limit(most: int, what: str) -> Allowed:
@@ -401,7 +400,7 @@ def _sort(manifest: PluginManifest) -> JsonObject:
     """Tools and names sorted. The keys inside a spec are not: their order reaches the model."""
     contents = evolve(manifest, notes=(), published=None).to_json()
     tools = sorted(contents.pop("tools"), key=lambda tool: tool["name"])
-    names = {kind: dict(sorted(each.items())) if kind in _BY_NAME else sorted(each) for kind, each in contents.items()}
+    names = {kind: dict(sorted(each.items())) if is_object(each) else sorted(each) for kind, each in contents.items()}
     return {"tools": tools, **names}
 
 

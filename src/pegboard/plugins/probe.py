@@ -86,9 +86,8 @@ def probe_together(plugins: Sequence[FoundPlugin]) -> dict[FoundPlugin, PluginMa
     loaded: dict[FoundPlugin, PluginManifest] = {}
     with closing(run_jobs(jobs, LOAD_SECONDS)) as answers:
         for group, done in zip(groups, answers, strict=True):
-            loaded |= {
-                found: _read(found, Done(answer)) for found, answer in zip(group, done.answer or (), strict=False)
-            }
+            known = zip(group, done.answer or (), strict=False)
+            loaded |= {found: _read(found, Done(answer)) for found, answer in known}
     return {found: manifest for found, manifest in loaded.items() if manifest.failure is None}
 
 
