@@ -13,7 +13,7 @@ from pegboard.callbacks import maybe_await
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import CallOptions
 from pegboard.errors import ModelError, at_least
-from pegboard.json import StructureError, is_object, problem
+from pegboard.json import is_object
 from pegboard.messages import Message
 from pegboard.request.model_request import NamedTool
 from pegboard.schema.messages import without_added_nulls
@@ -219,15 +219,13 @@ class TurnOutput:
         most, schema = DEFAULT_LIMITS.argument_bytes, self.tool.spec.input_schema_text
         try:
             arguments = without_added_nulls(parse_arguments(text, most_bytes=most), schema)
-            problems = self.tool.validator.problems(arguments)
+            problems = self.tool.check(arguments)
             if not problems:
                 args, named = self.tool.bind(ToolContext(), arguments)
                 self.given += (*args, *named.values())
                 return ""
         except CallError as error:
             problems = error.problems or (str(error),)
-        except StructureError as error:
-            problems = (problem(error.path, error.reason),)
         return "\n- ".join(("Your answer doesn't match the schema:", *problems)) + "\nSend the complete JSON again."
 
     def count_miss(self, model: Model) -> None:
