@@ -123,9 +123,6 @@ class _Trace:
     def considered(self) -> frozenset[str]:
         return frozenset({*self.by_name, *(each.tool for each in self.dropped)})
 
-    def with_tools(self, tools: Iterable[Tool]) -> _Trace:
-        return attrs.evolve(self, tools=(*self.tools, *tools))
-
 
 _Held: TypeAlias = tuple[Tool, Tool | None]  # A tool that isn't offered, and the one that has its name, or had it
 
@@ -197,7 +194,8 @@ class ResolvedTools:
         tools: tuple[Tool, ...] = tuple(changes["tools"])
         out = set(self.names).difference(tool.spec.name for tool in tools)
         trace = self.without("evolve", dict.fromkeys(out, "left out by evolve(tools=...)")).trace
-        trace = trace.with_tools(tool for tool in tools if tool.spec.name not in trace.by_name)
+        new = [tool for tool in tools if tool.spec.name not in trace.by_name]
+        trace = attrs.evolve(trace, tools=(*trace.tools, *new))
         return attrs.evolve(self, **{**changes, "tools": tools, "trace": trace})
 
     def without(self, step: str, reasons: Mapping[str, str]) -> ResolvedTools:
@@ -228,8 +226,8 @@ class ResolvedTools:
                 refused.append(problem)
             else:
                 new.append(taken.setdefault(tool.spec.name, tool))
-        grown = attrs.evolve(self, tools=(*self.tools, *new), trace=self.trace.with_tools(new))
-        return _hold_back(grown, held, refused)
+        trace = attrs.evolve(self.trace, tools=(*self.trace.tools, *new))
+        return _hold_back(attrs.evolve(self, tools=(*self.tools, *new), trace=trace), held, refused)
 
     def distinct(self) -> ResolvedTools:
         """A copy with each name once: the first tool of a name stays, and a problem names the others."""
