@@ -134,7 +134,6 @@ class ToolOptions(CommonOptions, total=False):
 
 
 _COMMON: Final = CommonOptions.__optional_keys__
-_OF_FUNCTION: Final = ToolOptions.__optional_keys__
 _HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "edit")
 _CONVERTED: Final = {"annotations", "concurrency", "examples", "output_schema", "requires_confirmation"}
 _SPEC: Final = {each.alias for each in attrs.fields(ToolSpec)}
@@ -172,7 +171,7 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # option -> its class, and the
 
 def check_options(options: Mapping[str, Any], *, tool: str, of_function: bool = False) -> dict[str, Any]:
     """The options that are set, of `ToolOptions` or `CommonOptions`; refuses unknown options and wrong types."""
-    known = _OF_FUNCTION if of_function else _COMMON
+    known = ToolOptions.__optional_keys__ if of_function else _COMMON
     if unknown := options.keys() - known:
         name = min(unknown)
         raise DefinitionError(f"unknown option {name!r}.{did_you_mean(suggest(name, known))}", tool=tool)

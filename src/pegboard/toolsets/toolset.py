@@ -244,7 +244,7 @@ class ToolsetResult(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for
     ) -> Self:
         """Keeps the three; they are checked where a toolset returns them."""
         offer = super().__new__(cls, tools)
-        offer.problems = _problems_in(problems) if problems else ()
+        offer.problems = tuple_of("problems", Problem)(problems) if problems else ()
         offer.dropped = tuple(dropped)
         return offer
 
@@ -252,9 +252,6 @@ class ToolsetResult(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for
     def has_failed(self) -> bool:
         """Whether the toolset failed, wholly or in part; notes and problems of single tools don't count."""
         return any(not (problem.note or problem.tool) for problem in self.problems)
-
-
-_problems_in: Final = tuple_of("problems", Problem)
 
 
 async def ask_all(
