@@ -57,7 +57,7 @@ With a default, the tool also runs if none is provided.
 """
 
 
-_UNIONS: Final = (typing.Union, types.UnionType)
+UNIONS: Final = (typing.Union, types.UnionType)
 
 
 def injected_kind(annotation: Any) -> Any:
@@ -69,9 +69,9 @@ def injected_kind(annotation: Any) -> Any:
         kind, *markers = get_args(annotation)
         if _INJECTED not in markers:
             return injected_kind(kind)
-        kinds = [each for each in get_args(kind) if each is not type(None)] if get_origin(kind) in _UNIONS else ()
+        kinds = [each for each in get_args(kind) if each is not type(None)] if get_origin(kind) in UNIONS else ()
         return kinds[0] if len(kinds) == 1 else kind  # `Database` of `Database | None`
-    members = get_args(annotation) if origin in _UNIONS else ()
+    members = get_args(annotation) if origin in UNIONS else ()
     return next((kind for each in members if (kind := injected_kind(each)) is not None), None)
 
 

@@ -23,7 +23,7 @@ from pegboard.schema.docstrings import Docstring, parse_docstring
 from pegboard.schema.fields import MISSING, declaration_of, default_in, enclosing_locals, metadata_of
 from pegboard.tools.content import CONTENT_TYPES, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.services import injected_kind, is_kind
+from pegboard.tools.services import UNIONS, injected_kind, is_kind
 from pegboard.typing import frozen
 
 
@@ -98,7 +98,6 @@ OMITTED: Final = object()  # the default of a parameter that isn't passed when i
 ParameterKind = inspect._ParameterKind  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (the public alias is untyped)
 STARRED: Final = (ParameterKind.VAR_POSITIONAL, ParameterKind.VAR_KEYWORD)
 POSITIONAL: Final = (ParameterKind.POSITIONAL_ONLY, ParameterKind.POSITIONAL_OR_KEYWORD)
-_UNIONS: Final = (typing.Union, types.UnionType)
 
 
 def _key_of(parameter: Parameter) -> str:
@@ -303,7 +302,7 @@ def _is_context(annotation: Any) -> bool:
     origin = get_origin(annotation)
     if origin is typing.Annotated:
         return _is_context(annotation.__origin__)
-    return origin in _UNIONS and any(map(_is_context, get_args(annotation)))
+    return origin in UNIONS and any(map(_is_context, get_args(annotation)))
 
 
 def _is_context_class(annotation: object) -> bool:
@@ -402,7 +401,7 @@ def _part_with_structure(annotation: Any) -> Any:
         return EMPTY
     if origin is typing.Annotated:
         return EMPTY if _part_with_structure(parts[0]) is EMPTY else annotation
-    if origin in _UNIONS:
+    if origin in UNIONS:
         members = [each for each in parts if each not in _READY]
         if all(_part_with_structure(each) is EMPTY for each in members):
             return EMPTY
@@ -414,7 +413,7 @@ def _part_with_structure(annotation: Any) -> Any:
 
 def _is_ready(annotation: Any) -> bool:
     """Whether items of this type are, or may be, content already."""
-    members = get_args(annotation) if get_origin(annotation) in _UNIONS else (annotation,)
+    members = get_args(annotation) if get_origin(annotation) in UNIONS else (annotation,)
     return any(each in _READY for each in members)
 
 
