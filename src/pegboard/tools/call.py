@@ -181,7 +181,7 @@ class Actions(JsonRecord):
     @property
     def is_empty(self) -> bool:
         """Whether nothing is requested."""
-        return attrs.evolve(self, conflicts=()) == _NO_ACTIONS
+        return attrs.evolve(self, conflicts=()) == Actions()
 
     def apply_to(self, state: MutableMapping[str, Any]) -> None:
         """Applies the changes to a session's state."""
@@ -215,9 +215,6 @@ class Actions(JsonRecord):
         facts: dict[str, Any] = {each.name: getattr(read, each.name) for each in attrs.fields(cls)}
         facts["state_delta"] = {**read.state_delta, **dict.fromkeys(read.state_removed, REMOVED)}
         return cls(**facts)
-
-
-_NO_ACTIONS: Final = Actions()
 
 
 @frozen

@@ -228,9 +228,6 @@ def freeform_schema(description: str | None = None) -> JsonText:
     )
 
 
-FREEFORM_SCHEMA: Final = freeform_schema()
-
-
 def schema_text(schema: JsonSchema) -> JsonText:
     """A schema as text, without keywords that are null or OpenAPI's `nullable`; raises as `json_text` does."""
     text = json_text(schema)
@@ -450,7 +447,7 @@ class ToolSpec:
 
     def __attrs_post_init__(self) -> None:
         if self.kind == "freeform" and self.input_schema_text is NO_INPUT:
-            object.__setattr__(self, "input_schema_text", FREEFORM_SCHEMA)
+            object.__setattr__(self, "input_schema_text", freeform_schema())
         if not self.provider_id and (self.kind == "provider" or self.provider_id is not None):  # it is missing, or ""
             raise ValueError("provider_id: a provider tool needs the provider's own name, such as 'openai.web_search'")
         for what in ("provider_id", "permission", "version", "original_name"):
