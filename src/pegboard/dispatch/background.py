@@ -344,23 +344,22 @@ class Operations:
         self._announce(state, completion)
         return completion
 
-    def _publish(self, operation: Operation, state: CallState, loop: asyncio.AbstractEventLoop) -> None:
+    def _publish(self, own: Operation, state: CallState, loop: asyncio.AbstractEventLoop) -> None:
         """Stores the result of background work, unless it will be the first of its call."""
         store = self.find_store()
         with self._lock:
-            completion = None if store is None or state in self._by_call else self._completed.pop(operation.id, None)
+            completion = None if store is None or state in self._by_call else self._completed.pop(own.id, None)
         if store is None or completion is None:
             return
 
         def publish() -> None:
             try:
-                user, session = operation.user, operation.session
-                store.add(operation.id, "{}", call_id=operation.call_id, user=user, session=session)
-                store.finish(operation.id, write_completion(completion))
+                store.add(own.id, "{}", call_id=own.call_id, user=own.user, session=own.session)
+                store.finish(own.id, write_completion(completion))
             except Exception as error:  # noqa: BLE001  a host's store
                 log_failure("storing a completion", error)
                 with self._lock:
-                    self._completed[operation.id] = completion
+                    self._completed[own.id] = completion
 
         task = loop.create_task(state.runtime.threads.run(publish))
         self._publishing.add(task)

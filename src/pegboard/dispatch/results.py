@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from itertools import chain, islice
 from operator import attrgetter
 from types import AsyncGeneratorType, GeneratorType
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 import attrs
 
@@ -56,7 +56,6 @@ _MEDIA: Final = ("image/", "audio/", "video/", "application/pdf")
 _SCALARS: Final = frozenset({int, bool, str, type(None)})
 _COLLECTIONS: Final = frozenset({dict, list, tuple, set, frozenset, deque})
 _type: Callable[[Any], type[Any]] = type
-_Reader: TypeAlias = Callable[[Any], tuple[Any, ...]]
 
 write_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 """JSON encoder; raises `TypeError` or `ValueError` for a value that isn't JSON, `RecursionError` for a deep one."""
@@ -365,7 +364,7 @@ def _rest(value: Any, left: int, above: tuple[int, ...], characters: int, only_k
 
 
 @lru_cache(1_024)
-def _reader_of(kind: type[Any]) -> _Reader | None:
+def _reader_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]] | None:
     """Getter of the attributes that are written, none for a number or date; `None` for an unknown class."""
     written = names_to_write(kind)
     if written:

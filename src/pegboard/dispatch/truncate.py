@@ -147,12 +147,11 @@ def _left_out(done: Cut) -> str:
         lines = f"Lines {done.gap.line} to {done.end.line - 1} of {whole.lines} are"
         gone = f"A part of {count_text(whole.lines, 'line')} is" if is_inside else lines
         return f"{gone} omitted here; {sizes} are shown."
-    part = "beginning" if done.head else "end"
+    part, edge = ("beginning", "first") if done.head else ("end", "last")
     if is_inside or not shown.lines:
         return f"Only the {part} is shown: {sizes}, {count_text(whole.lines, 'line')} in total."
-    part = "first" if done.head else "last"
     lines = f"of {whole.lines} lines is" if shown.lines == 1 else f"{shown.lines} of {whole.lines} lines are"
-    return f"Only the {part} {lines} shown ({sizes})."
+    return f"Only the {edge} {lines} shown ({sizes})."
 
 
 def _how_to_read(gap: TextPosition, kept: StoredResult | None, reader: str | None) -> str:
@@ -379,17 +378,14 @@ class ResultStore:
         """Reads a page of a text, in whole lines unless one is too long. Blocks.
 
         It starts at a line, from 1, and a byte in it, from 0; inside a character, at the next one. `session` has to be
-        that of the stored text. The limits of the page are `ResultLimits()` by default; it is always the head.
-
-        Raises:
-            LookupError: There is no such text for this session, or the position is beyond its end.
+        that of the stored text. The limits of the page are `ResultLimits()` by default; it is always the head. Raises
+        `LookupError` where this session has no such text, or the text no such position.
         """
         kept, whole, file = self._kept.get(key), Size(0, 0), None
         try:
             if kept is None:
                 texts = self.texts()
-                text = None if texts is None else texts.load(key, session=session)
-                if text is not None:
+                if texts is not None and (text := texts.load(key, session=session)) is not None:
                     whole, file = size_of(text), io.BytesIO(text.encode())
             elif kept.session == session:
                 whole, file = kept.size, open(kept.path or "", "rb")  # noqa: PTH123, SIM115  half the price of a Path
@@ -444,9 +440,8 @@ def _page(file: BinaryIO, whole: Size, start: TextPosition, limits: ResultLimits
     done = cut(text, attrs.evolve(limits, bytes=most, keep="head", media_bytes=None))
     if done is None:
         return _Page(text, None, whole)
-    gap = done.gap
-    byte = start.byte + first + gap.byte if gap.line == 1 else gap.byte
-    return _Page(done.head, TextPosition(start.line + gap.line - 1, byte), whole)
+    byte = done.gap.byte if done.gap.line > 1 else start.byte + first + done.gap.byte
+    return _Page(done.head, TextPosition(start.line + done.gap.line - 1, byte), whole)
 
 
 def read_result_tool(
