@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from attrs import define, field, frozen
 
@@ -80,16 +80,6 @@ class TurnOutcome(SignedRecord):
     def new_messages(self) -> tuple[Message, ...]:
         """The messages that the turn added to the conversation."""
         return self.messages[self.began :]
-
-    @classmethod
-    def from_json(cls, data: Any) -> Self:
-        """Reads the JSON of `to_json`, from an untrusted source; unknown keys are ignored.
-
-        Raises:
-            PendingError: It is not the outcome of a turn, or has an unknown version.
-        """
-        outcome = super().from_json(data)
-        return outcome.evolve(began=min(outcome.began, len(outcome.messages)))
 
 
 read_by(Actions, Actions.from_json)
