@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager, suppress
 import attrs
 import nats
 import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import NoRespondersError
 from nats.js.errors import NotFoundError
 from nats_running import KINDS, PATIENCE, Server, WorkerProcess
 
@@ -157,6 +160,77 @@ async def test_a_person_may_take_longer_than_a_worker_waits_for_a_sign(kind, ser
         assert (await registry.call("ask", {}, ANN)).text == "asked"
     await tools.aclose()
     await client.close()
+
+
+@both
+@pytest.mark.parametrize("lost", [".question", ".reply."])
+async def test_a_question_or_its_reply_that_is_lost_on_its_way_is_sent_again_and_the_user_asked_once(
+    kind, lost, server, serving, monkeypatch
+):
+    monkeypatch.setattr("pegboard_nats.connection._CHECK_SECONDS", 0.1)
+    settings, dropped, asked = server.settings(prefix=f"lost-{kind}"), [], []
+    publish = Client.publish
+
+    async def publish_all_but_one(client, subject, *arguments, **options):
+        if lost in subject and not dropped:
+            dropped.append(subject)
+        else:
+            await publish(client, subject, *arguments, **options)
+
+    monkeypatch.setattr(Client, "publish", publish_all_but_one)
+
+    def decide(request, context):
+        asked.append(request)
+        return Once()
+
+    tools = LocalExecutor([ask], permissions=Permissions(mode="bypass"))
+    async with serving(KINDS[kind](settings), Worker(tools)), ToolRegistry(approver=decide) as registry:
+        registry.add("executors", "far", KINDS[kind](settings))
+        registry.register(tool_of(ask).evolve(policy=Policy(executor="far")))
+        async with asyncio.timeout(PATIENCE):
+            assert (await registry.call("ask", {}, ANN)).text == "asked"
+    await tools.aclose()
+    assert (len(dropped), len(asked)) == (1, 1)
+
+
+async def test_a_worker_that_is_away_for_a_moment_keeps_its_call(server, serving, monkeypatch):
+    monkeypatch.setattr("pegboard_nats.connection._CHECK_SECONDS", 0.1)
+    settings, signs, runs = server.settings(prefix="moment", wait=PATIENCE, dead_after=1), [], []
+    over, request = asyncio.Event(), Client.request
+
+    async def request_later(client, subject, *arguments, **options):
+        if subject.startswith("_INBOX."):
+            signs.append(subject)
+            if len(signs) <= 2:
+                raise NoRespondersError
+            over.set()
+        return await request(client, subject, *arguments, **options)
+
+    async def be_silent(message):
+        """As while the connection is lost."""
+
+    monkeypatch.setattr(Client, "request", request_later)
+    monkeypatch.setattr(Msg, "in_progress", be_silent)
+
+    @tool
+    async def wait() -> int:
+        """Waits."""
+        runs.append(1)
+        await over.wait()
+        return len(runs)
+
+    tools = LocalExecutor([wait], permissions=Permissions(mode="bypass"))
+    async with (
+        serving(KINDS["jetstream"](settings), Worker(tools, name="w1", max_concurrency=1)),
+        serving(KINDS["jetstream"](settings), Worker(tools, name="w2", max_concurrency=1)),
+        ToolRegistry() as registry,
+    ):
+        registry.add("executors", "far", KINDS["jetstream"](settings))
+        registry.register(tool_of(wait).evolve(policy=Policy(executor="far")))
+        async with asyncio.timeout(PATIENCE):
+            assert (await registry.call("wait", {})).structured_content == {"result": 1}
+    await tools.aclose()
+    assert len(signs) > 2
 
 
 async def test_only_inboxes_are_sent_to_where_the_other_side_names_a_subject(server, serving):

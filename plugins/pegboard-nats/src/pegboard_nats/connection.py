@@ -25,6 +25,7 @@ _OPTIONS: Final[Any] = {"name": "pegboard", "max_reconnect_attempts": -1, "recon
 _RECONNECT_SECONDS: Final = 0.05
 _CHECK_SECONDS: Final = 1.0  # after which one side of a call asks whether the other is there
 _MOST_MISSED: Final = 3  # a side is away for a moment when the server was restarted
+_MOST_QUESTIONS: Final = 1_000  # of a call that are kept; an honest worker asks again what was left out
 _INBOX: Final = re.compile(r"_INBOX(\.\w+)+", re.ASCII)
 _connecting: Final = set[asyncio.Task[Any]]()  # and closing: executors may be dropped before their connections
 
@@ -71,34 +72,55 @@ async def _ignore(_error: Exception) -> None:
     """The client has its last error."""
 
 
-async def hear(client: Client, awaited: asyncio.Future[T], whom: Callable[[], str | None], dead_after: float) -> T:
-    """What is awaited from the other side of a call, which is asked meanwhile whether it still has the call.
+async def sign_of(client: Client, subject: str, dead_after: float, about: bytes = b"") -> bytes:
+    """What the other side of a call says when it is asked whether it still has the call.
+
+    It is asked again while it is slow or away, as when the server was restarted.
 
     Args:
         client: The client.
+        subject: The subject that answers there: `yes` if it has the call.
+        dead_after: Seconds of silence after which it is gone.
+        about: What is asked about.
+
+    Returns:
+        `yes`; what else it answers if it has no such call; or nothing if it is gone.
+    """
+    loop, missed = asyncio.get_running_loop(), 0
+    until = loop.time() + dead_after
+    while True:
+        try:
+            return (await client.request(subject, about, timeout=_CHECK_SECONDS)).data
+        except Error as error:
+            missed += isinstance(error, NoRespondersError)
+        if missed > _MOST_MISSED or loop.time() >= until:
+            return b""
+        await asyncio.sleep(_CHECK_SECONDS)
+
+
+async def hear(awaited: asyncio.Future[T], sign: Callable[[], Coroutine[Any, Any, bytes]]) -> T:
+    """What is awaited from the other side of a call, which is asked meanwhile whether it still has the call.
+
+    Args:
         awaited: What comes from there; it is cancelled if it doesn't.
-        whom: The subject that answers `yes` there if so, or `None` as long as it isn't known.
-        dead_after: Seconds without a sign after which the other side is gone.
+        sign: Asks there, as `sign_of` does.
 
     Raises:
         LostError: It is gone.
     """
-    loop = asyncio.get_running_loop()
-    heard, missed = loop.time(), 0
     try:
         while not (await asyncio.wait([awaited], timeout=_CHECK_SECONDS))[0]:
+            asking = asyncio.ensure_future(sign())
             try:
-                if (subject := whom()) is not None and client.is_connected:
-                    reply = await client.request(subject, timeout=_CHECK_SECONDS)
-                    heard, missed = loop.time(), 0
-                    if reply.data != b"yes" and not awaited.done():
-                        raise LostError("its other side has ended it, and the answer was lost")
-            except NoRespondersError:
-                missed += 1
-            except Error:
-                pass  # slow; or the connection is lost for now
-            if missed > _MOST_MISSED or loop.time() - heard > dead_after:
+                await asyncio.wait([awaited, asking], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                asking.cancel()
+            if awaited.done():
+                break
+            if not asking.result():
                 raise LostError("its other side, or the connection to it, was lost")
+            if asking.result() != b"yes":
+                raise LostError("its other side has ended it, and the answer was lost")
         return awaited.result()
     finally:
         awaited.cancel()
@@ -113,14 +135,14 @@ class OpenCall:
         inbox: The beginning of the subjects of what its worker sends.
         answer: What ends it; `None` says that no worker listens.
         worker: The subject that its worker answers while it has the call, or `None`.
-        questions: The questions of its tool that are being answered.
+        questions: The replies to questions of its tool, by the subjects that they go to, until its worker has them.
     """
 
     sent: SentCall
     inbox: str
     answer: asyncio.Future[bytes | None]
     worker: str | None = None
-    questions: set[asyncio.Task[Any]] = field(factory=set[asyncio.Task[Any]])
+    questions: dict[str, asyncio.Task[bytes]] = field(factory=dict[str, asyncio.Task[bytes]])
 
 
 @define(eq=False)
@@ -147,7 +169,7 @@ class Connection:
             yield call
         finally:
             del self._calls[token]
-            for task in call.questions:
+            for task in call.questions.values():
                 task.cancel()
 
     async def receive(self, message: Msg) -> None:
@@ -156,19 +178,34 @@ class Connection:
         call = self._calls.get(token)
         if call is None or call.answer.done():
             await respond(self.client, message, b"no")
-        elif kind == "answer":
+        elif (
+            kind == "answer"
+        ):  # empty: with headers, NATS says that nobody listens; else JetStream has it, as it is long
             call.answer.set_result(message.data if message.data or not message.headers else None)
         elif kind == "event":
             await call.sent.handle(message.data)
         elif kind == "question":
-            start(call.questions, self._answer(call.sent, message))
+            if message.reply not in call.questions and len(call.questions) < _MOST_QUESTIONS:
+                call.questions[message.reply] = asyncio.create_task(self._answer(call.sent, message))
         elif kind == "alive":
-            await respond(self.client, message, b"yes")
+            await respond(self.client, message, await self._sign(call, message.data.decode(errors="replace")))
+        elif kind == "heard":
+            call.questions.pop(message.data.decode(errors="replace"), None)
         elif kind == "worker" and is_inbox(subject := message.data.decode(errors="replace")):
             call.worker = subject
 
-    async def _answer(self, sent: SentCall, message: Msg) -> None:
-        await respond(self.client, message, await sent.handle(message.data) or b"")
+    async def _answer(self, sent: SentCall, message: Msg) -> bytes:
+        reply = await sent.handle(message.data) or b""
+        await respond(self.client, message, reply)
+        return reply
+
+    async def _sign(self, call: OpenCall, question: str) -> bytes:
+        """Whether a question has come, for the worker that waits for the reply; sends a reply that was lost again."""
+        if (asked := call.questions.get(question)) is None:
+            return b"again"
+        if asked.done() and is_inbox(question):
+            await self.client.publish(question, asked.result())
+        return b"yes"
 
 
 class Connections:

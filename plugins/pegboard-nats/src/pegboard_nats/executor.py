@@ -24,7 +24,7 @@ from pegboard.worker import (
     lost_response,
     not_run_response,
 )
-from pegboard_nats.connection import Connections, LostError, OpenCall, hear, is_inbox, subscribe
+from pegboard_nats.connection import Connections, LostError, OpenCall, hear, is_inbox, sign_of, subscribe
 from pegboard_nats.serving import Calls, answer_of
 from pegboard_nats.settings import NatsSettings
 from pegboard_nats.status import status_of
@@ -139,11 +139,18 @@ class NatsExecutor:
         """
         call, request, loop = opened.sent.call, opened.sent.request, asyncio.get_running_loop()
         settings, until = self.settings, loop.time() + self.settings.wait
+
+        async def sign() -> bytes:
+            if opened.worker is not None:
+                return await sign_of(client, opened.worker, settings.dead_after)
+            return b"yes" if loop.time() < silent_until else b""
+
         try:
             while True:
                 await call.decide_again()
                 await client.publish(f"{settings.prefix}.call.{queue}", request, reply=f"{opened.inbox}.answer")
-                answer = await hear(client, opened.answer, lambda: opened.worker, settings.dead_after)
+                silent_until = loop.time() + settings.dead_after
+                answer = await hear(opened.answer, sign)
                 if answer is not None:
                     return opened.sent.response(answer)
                 if loop.time() >= until:

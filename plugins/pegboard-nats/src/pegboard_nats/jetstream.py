@@ -16,7 +16,7 @@ from nats.errors import Error
 from pegboard.errors import cause_of, operator_log
 from pegboard.execution import ExecutionResponse
 from pegboard.worker import PLAIN, ExecutorStatus, Wire, Worker, not_run_response, read_response
-from pegboard_nats.connection import LostError, OpenCall, start
+from pegboard_nats.connection import LostError, OpenCall, sign_of, start
 from pegboard_nats.executor import NatsExecutor
 from pegboard_nats.serving import Calls, answer_of
 from pegboard_nats.settings import NatsSettings
@@ -189,7 +189,7 @@ class _Slot:
         mine = attrs.evolve(sent, run=uuid4().hex, worker=worker, runs=1, blob="", data=None)
         over = found = await self._claim(id_, mine)
         if over is not None and over.run and not over.is_over:
-            if await self._is_alive(over):
+            if await sign_of(self.calls.client, over.worker, self.calls.settings.dead_after) == b"yes":
                 return  # if its worker dies after all, this comes again
             is_again = sent.again and over.runs < _MOST_RUNS
             mine = attrs.evolve(mine, runs=over.runs + 1) if is_again else self._lost(mine, "its worker was lost")
@@ -226,10 +226,3 @@ class _Slot:
             answer = answer_of("aborted", _CANCELLED, self.wire)
         await lasting(self.store.finish, id_, attrs.evolve(mine, data=answer))
         return answer if len(answer) <= self.calls.client.max_payload else b""
-
-    async def _is_alive(self, record: Record) -> bool:
-        """Whether another worker still runs a call."""
-        try:
-            return (await self.calls.client.request(record.worker, timeout=_LAST_POLL)).data == b"yes"
-        except Error:
-            return False

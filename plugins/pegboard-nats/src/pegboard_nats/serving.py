@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from secrets import token_hex
 from typing import Any, Final
 
 from attrs import Factory, define, field
@@ -17,7 +18,7 @@ from pegboard.errors import cause_of, log_failure
 from pegboard.execution import ExecutionResponse
 from pegboard.tools import ErrorKind
 from pegboard.worker import RemoteCaller, Wire, Worker
-from pegboard_nats.connection import Connection, hear, respond, start, subscribe
+from pegboard_nats.connection import Connection, hear, respond, sign_of, start, subscribe
 from pegboard_nats.settings import NatsSettings
 from pegboard_nats.status import report_of
 
@@ -47,6 +48,7 @@ class Calls:
     cancelled: set[str] = field(factory=set[str], init=False)
     helpers: set[asyncio.Task[Any]] = field(factory=set[asyncio.Task[Any]], init=False)
     subscriptions: list[Subscription] = field(factory=list[Subscription], init=False)
+    _asked: dict[str, asyncio.Future[bytes]] = field(factory=dict[str, "asyncio.Future[bytes]"], init=False)
     _subject: str = field(default=Factory(lambda calls: calls.client.new_inbox(), takes_self=True), init=False)
 
     @property
@@ -116,9 +118,23 @@ class Calls:
                 await self.client.publish(f"{inbox}.event", event)
 
         async def ask(question: bytes) -> bytes:
-            asking = self.client.request(f"{inbox}.question", question, timeout=None)  # pyright: ignore[reportArgumentType]
-            asked, dead_after = asyncio.ensure_future(asking), self.settings.dead_after
-            return (await hear(self.client, asked, lambda: f"{inbox}.alive", dead_after)).data
+            reply = self.subject_of(f"reply.{token_hex(16)}")
+            asked = self._asked[reply] = asyncio.get_running_loop().create_future()
+
+            async def sign() -> bytes:
+                said = await sign_of(self.client, f"{inbox}.alive", self.settings.dead_after, reply.encode())
+                if said != b"again":
+                    return said
+                await self.client.publish(f"{inbox}.question", question, reply=reply)  # it was lost on its way
+                return b"yes"
+
+            try:
+                await self.client.publish(f"{inbox}.question", question, reply=reply)
+                return await hear(asked, sign)
+            finally:
+                del self._asked[reply]
+                with suppress(Error):
+                    await self.client.publish(f"{inbox}.heard", reply.encode())
 
         return RemoteCaller(wire, tell, ask)
 
@@ -132,7 +148,11 @@ class Calls:
             self.tasks[inbox].cancel()
 
     async def _report(self, message: Msg) -> None:
-        """Tells what this worker does, or whether it has a call."""
+        """Tells what this worker does, or whether it has a call; or passes on the reply to a question."""
+        if (asked := self._asked.get(message.subject)) is not None:
+            if not asked.done() and not message.headers:  # which NATS sends if the caller is away
+                asked.set_result(message.data)
+            return
         if message.subject == self.workers:
             report = report_of(self.worker, len(self.tasks))
         else:
