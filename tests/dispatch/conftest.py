@@ -63,7 +63,8 @@ def prepare(threads):
 
         given = {"before_tool": before, "after_tool": after, "on_tool_error": on_error}
         callbacks = {hook: links(functions) for hook, functions in given.items() if functions}
-        snapshot = CallSnapshot(Runtime(threads, threads), find, callbacks=callbacks)
+        snapshot = CallSnapshot(Runtime(), find, callbacks=callbacks)
+        vars(snapshot.runtime).update(threads=threads, tool_threads=threads)
         name = getattr(tool, "name", "missing")
         call = ToolCall(name, {} if arguments is None else arguments)
         return CallState.of(call, context or ToolContext(), snapshot, Settings(limits))

@@ -53,7 +53,8 @@ def prepared():
 
     def prepared(line, *rules, tool=SHELL, mode="default", grants=None, context=None, limits=DEFAULT_LIMITS):
         current = CurrentPermissions(Permissions(rules, mode))
-        snapshot = CallSnapshot(Runtime(threads, grants=grants or MemoryGrants()), lambda name: tool)
+        snapshot = CallSnapshot(Runtime(grants=grants or MemoryGrants()), lambda name: tool)
+        vars(snapshot.runtime)["threads"] = threads
         call, own = ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext())
         made = CallState.of(call, own, snapshot, Settings(limits, current))
         made.tool, made.arguments = tool, {"line": line}

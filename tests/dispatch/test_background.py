@@ -240,7 +240,7 @@ def test_it_has_a_limit(state):
 async def test_the_limit_holds_for_one_that_waits_for_a_thread(state):
     """It is cancelled in the queue of the pool."""
     call, operations = state(SHORT), Operations(seconds=0.01)
-    call.runtime = attrs.evolve(call.runtime, tool_threads=WorkerPool(most=0))
+    vars(call.runtime)["tool_threads"] = WorkerPool(most=0)
     operations.go_on(call, print)
     while operations.pending:  # noqa: ASYNC110  what ends it emits no event
         await asyncio.sleep(0.001)

@@ -243,7 +243,8 @@ def state_of(make, threads):
         links = tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers))
         callbacks = {"repair_call": links} if links else {}
         offered = tuple(known.values()) if offered is None else offered
-        snapshot = CallSnapshot(Runtime(threads, threads), look, offered, callbacks=callbacks)
+        snapshot = CallSnapshot(Runtime(), look, offered, callbacks=callbacks)
+        vars(snapshot.runtime).update(threads=threads, tool_threads=threads)
         return CallState.of(
             call, ToolContext(ReadonlyContext(messages=["hello"])), snapshot, Settings(limits or Limits(), **facts)
         )

@@ -73,8 +73,7 @@ async def _acquire(state: CallState, backend: LockBackend, request: LockRequest,
             loop.call_soon_threadsafe(_end, state)
 
     for claims in _claims_of(request, handle):
-        within = [locks for outer in reversed([*handle.callers()]) for _, locks in outer.held]
-        within += [locks for _, locks in handle.held]
+        within = [locks for each in (*reversed([*handle.callers()]), handle) for _, locks in each.held]
         locks = await backend.acquire(claims, within=within, lost=lost)
         handle.held = (*handle.held, (claims, locks))
         state.context.fencing_token = locks.token

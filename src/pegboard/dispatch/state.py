@@ -115,8 +115,6 @@ class CurrentPermissions:
 class Runtime:
     """What the calls of a registry share as long as it lives."""
 
-    _threads: WorkerPool | None = field(default=None, alias="threads")
-    _tool_threads: WorkerPool | None = field(default=None, alias="tool_threads")
     locks: LockManager = field(factory=LockManager)
     watchdog: Watchdog = field(factory=Watchdog)
     _grants: Grants | None = field(default=None, alias="grants")
@@ -131,14 +129,14 @@ class Runtime:
         """Threads for plain callbacks."""
         from pegboard.threads import WorkerPool  # loaded with the first of them
 
-        return vars(self).setdefault("threads", self._threads or WorkerPool())
+        return vars(self).setdefault("threads", WorkerPool())
 
     @cached_property
     def tool_threads(self) -> WorkerPool:
         """Threads for plain tools: hanging ones don't block callbacks."""
         from pegboard.threads import WorkerPool  # loaded with the first of them
 
-        return vars(self).setdefault("tool_threads", self._tool_threads or WorkerPool())
+        return vars(self).setdefault("tool_threads", WorkerPool())
 
     @property
     def pools(self) -> list[WorkerPool]:
