@@ -52,10 +52,6 @@ def is_factory(thing: Any) -> bool:
     return isinstance(thing, type) or (callable(thing) and not executes)
 
 
-def _make(source: Any) -> Any:
-    return source() if is_factory(source) else source
-
-
 def _sources_of(catalogue: Catalogue, *, by_digest: bool) -> tuple[Any, ...]:
     """What tools come from, to compare two catalogues; `by_digest`: only static tools, by what is declared."""
     transforms = catalogue.extras.get("transforms")
@@ -237,11 +233,12 @@ class Contributions:
         with self._making:
             if (executor := self.ready_executor(name)) is not None:
                 return executor
-            kind, make = self.executors.get(name, ExecutorSetup(name, _make))
+            kind, make = self.executors.get(name, (name, None))
             source = self.find("executors", kind)
             if source is None:
                 raise LookupError(not_provided("executors", kind, self.names("executors")))
-            _, executor = self.made[name] = source, make(source)
+            executor = make(source) if make else source() if is_factory(source) else source
+            self.made[name] = source, executor
             return executor
 
     def take_executors(self, sources: Iterable[Any]) -> tuple[Any, ...]:

@@ -304,17 +304,14 @@ def register_plugin(
 ) -> PluginRecord:
     """Registers a plugin that isn't installed: an object, a module or a class.
 
+    Returns its record, with its `status`, and the `cause` where it failed, wholly or in part. Raises
+    `RegistrationError` if there is a plugin of this name already.
+
     Args:
         registry: The registry; plugins that `load` has registered there come before this one.
         plugin: What implements the hooks; of a class, one instance is made.
         name: The plugin's name.
         settings: Its settings; none by default.
-
-    Returns:
-        Its record, with its `status`, and the `cause` where it failed, wholly or in part.
-
-    Raises:
-        RegistrationError: There is a plugin of this name already.
     """
     manager = manager_of(registry)
     if name in registry.contributions.catalogue.plugins:
