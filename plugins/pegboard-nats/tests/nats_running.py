@@ -25,8 +25,9 @@ KINDS = {"nats": NatsExecutor, "jetstream": JetStreamExecutor}
 class Server:
     """A NATS server on a free port, whose files are kept when it is killed."""
 
-    def __init__(self, folder, *options):
-        self.folder, self.options, self.process = folder, options, None
+    def __init__(self, folder, *options, jetstream=True):
+        self.folder, self.process = folder, None
+        self.options = ["-js", "-sd", f"{folder}", *options] if jetstream else options
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -40,7 +41,7 @@ class Server:
         return NatsSettings(**{"servers": self.url, "synced": True, "wait": 5, "dead_after": 3, **changes})
 
     def start(self):
-        command = [SERVER, "-a", "127.0.0.1", "-p", f"{self.port}", "-js", "-sd", f"{self.folder}", *self.options]
+        command = [SERVER, "-a", "127.0.0.1", "-p", f"{self.port}", *self.options]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:

@@ -153,11 +153,13 @@ class Connection:
         client: The client of nats-py.
         inbox: The beginning of the subjects of what workers send to its calls.
         closed: Set once it is closed for good: here, or by the server, as when the login has expired.
+        store: What JetStream stores, for its executor, or `None`.
     """
 
     client: Client
     inbox: str
     closed: asyncio.Event
+    store: Any = field(default=None, init=False)
     _calls: dict[str, OpenCall] = field(factory=dict[str, OpenCall], init=False)
 
     @contextmanager

@@ -24,7 +24,7 @@ from pegboard.worker import (
     lost_response,
     not_run_response,
 )
-from pegboard_nats.connection import Connections, LostError, OpenCall, hear, is_inbox, sign_of, subscribe
+from pegboard_nats.connection import Connection, Connections, LostError, OpenCall, hear, is_inbox, sign_of, subscribe
 from pegboard_nats.serving import Calls, answer_of
 from pegboard_nats.settings import NatsSettings
 from pegboard_nats.status import status_of
@@ -71,7 +71,7 @@ class NatsExecutor:
             return not_run_response(name, "the server of its workers can't be reached", f"{error}")
         with connection.opened(SentCall(call, self._wire(connection.client))) as opened:
             try:
-                return await self._run(connection.client, opened, queue)
+                return await self._run(connection, opened, queue)
             except TooLongError as error:
                 return ExecutionResponse.failed("limit", f"{name} was not run: {error}. Send less.")
             except LostError as error:
@@ -130,7 +130,7 @@ class NatsExecutor:
     def _wire(self, client: Client) -> Wire:
         return attrs.evolve(self.wire, most_bytes=min(self.wire.most_bytes, client.max_payload))
 
-    async def _run(self, client: Client, opened: OpenCall, queue: str) -> ExecutionResponse:
+    async def _run(self, connection: Connection, opened: OpenCall, queue: str) -> ExecutionResponse:
         """Sends a call as soon as a worker listens, and waits for its answer.
 
         Raises:
@@ -138,6 +138,7 @@ class NatsExecutor:
             LostError: Its worker, or the server, is gone.
         """
         call, request, loop = opened.sent.call, opened.sent.request, asyncio.get_running_loop()
+        client = connection.client
         settings, until = self.settings, loop.time() + self.settings.wait
 
         async def sign() -> bytes:

@@ -12,11 +12,21 @@ from attrs import frozen
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error
+from nats.js.errors import NoStreamResponseError, ServiceUnavailableError
 
 from pegboard.errors import cause_of, operator_log
 from pegboard.execution import ExecutionResponse
-from pegboard.worker import PLAIN, ExecutorStatus, Wire, Worker, not_run_response, read_response
-from pegboard_nats.connection import LostError, OpenCall, sign_of, start
+from pegboard.worker import (
+    PLAIN,
+    ExecutorStatus,
+    Wire,
+    Worker,
+    has_not_started,
+    lost_response,
+    not_run_response,
+    read_response,
+)
+from pegboard_nats.connection import Connection, LostError, OpenCall, sign_of, start
 from pegboard_nats.executor import NatsExecutor
 from pegboard_nats.serving import Calls, answer_of
 from pegboard_nats.settings import NatsSettings
@@ -45,33 +55,35 @@ class JetStreamExecutor(NatsExecutor):
 
     def __init__(self, settings: NatsSettings = NatsSettings(), wire: Wire = PLAIN) -> None:  # noqa: B008  frozen
         super().__init__(settings, wire)
-        self._stores: Final = dict[Client, Store]()
+        self._has_warned = False
 
     async def attach(self, key: str) -> ExecutionResponse | None:
         """The response of the run with this key, once it has ended; `None` if there is none.
 
         Raises:
-            ConnectionError: The server can't be reached.
+            ConnectionError: The server can't be reached, or has no JetStream.
             FatalToolError: The tool has ended the turn.
             ValueError: The stored answer is invalid.
         """
-        store, wait = await self._store((await self._connections.get()).client), _FIRST_POLL
-        while (found := await lasting(store.find, id_of(key))) is not None and found.run:
-            if found.is_over:
-                return read_response(await store.load(found), self.wire)
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, _LAST_POLL)
+        store, wait = await self._store(await self._connections.get()), _FIRST_POLL
+        try:
+            while (found := await lasting(store.find, id_of(key))) is not None and found.run:
+                if found.is_over:
+                    return read_response(await store.load(found), self.wire)
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _LAST_POLL)
+        except DamagedError as error:
+            return lost_response("The call", f"{error}")
         return None
 
     async def serve(self, worker: Worker) -> None:
         """Runs the calls of a queue until the worker is told to stop and its last call has ended.
 
         Raises:
-            ConnectionError: The server can't be reached, or has closed the connection.
-            Error: It has no JetStream.
+            ConnectionError: The server can't be reached, has no JetStream, or has closed the connection.
         """
         connection = await self._connections.get()
-        store = await self._store(connection.client)
+        store = await self._store(connection)
         await store.consumer(worker.queue)
         calls = Calls(worker, connection, self.settings, self._workers)
         async with calls.listening():
@@ -85,55 +97,52 @@ class JetStreamExecutor(NatsExecutor):
         """The workers that there are, what they run, and how many calls wait.
 
         Raises:
-            ConnectionError: The server can't be reached.
+            ConnectionError: The server can't be reached, or has no JetStream.
         """
-        client = (await self._connections.get()).client
-        lengths = await (await self._store(client)).lengths()
-        return await status_of(client, self._workers, lengths)
+        connection = await self._connections.get()
+        lengths = await (await self._store(connection)).lengths()
+        return await status_of(connection.client, self._workers, lengths)
 
     def _wire(self, client: Client) -> Wire:
         return attrs.evolve(self.wire, most_between=client.max_payload)  # longer requests and answers are stored apart
 
-    async def _store(self, client: Client) -> Store:
-        if client not in self._stores:
-            store = Store(client, self.settings)
-            await store.open()
-            if not self.settings.synced and not self._stores:
-                operator_log().warning(_UNSYNCED)
-            self._stores[client] = store
-        return self._stores[client]
+    async def _store(self, connection: Connection) -> Store:
+        """What is stored, by this connection.
 
-    async def _run(self, client: Client, opened: OpenCall, queue: str) -> ExecutionResponse:
+        Raises:
+            ConnectionError: The server has no JetStream.
+        """
+        if connection.store is None:
+            store, where = Store(connection.client, self.settings), self.settings.where
+            try:
+                await lasting(store.open, seconds=self.settings.wait)
+            except ServiceUnavailableError:
+                raise ConnectionError(f"NATS at {where} has no JetStream: start it with -js") from None
+            except Error as error:
+                raise ConnectionError(f"JetStream at {where} can't be used: {cause_of(error)}") from None
+            connection.store = store
+            if not self.settings.synced and not self._has_warned:
+                self._has_warned = True
+                operator_log().warning(_UNSYNCED)
+        return connection.store
+
+    async def _run(self, connection: Connection, opened: OpenCall, queue: str) -> ExecutionResponse:
         """Puts a call into its queue, and waits for its answer.
 
         Raises:
             TooLongError: It is too long.
-            LostError: JetStream can't be reached any more.
+            LostError: JetStream can't be reached any more, or has lost the call.
         """
-        call, until = opened.sent.call, asyncio.get_running_loop().time() + self.settings.wait
         record = Record(inbox=opened.inbox, again=opened.sent.may_run_again, data=opened.sent.request)
+        call = opened.sent.call
         id_ = id_of(call.request.key or uuid4().hex)
         try:
-            store = await lasting(self._store, client, seconds=self.settings.wait)
-        except Error as error:
-            return not_run_response(call.tool.name, "JetStream can't be reached", cause_of(error))
+            store = await self._store(connection)
+        except ConnectionError as error:
+            return not_run_response(call.tool.name, "JetStream can't be reached", f"{error}")
         await call.decide_again()
         try:
-            is_new = await lasting(store.send, queue, id_, record, seconds=self.settings.wait)
-            wait = _LAST_POLL if is_new else _FIRST_POLL
-            while not (await asyncio.wait([opened.answer], timeout=wait))[0]:
-                wait = min(2 * wait, _LAST_POLL)
-                found = await lasting(store.find, id_)
-                if found is not None and found.is_over:
-                    return opened.sent.response(await store.load(found))
-                is_late = asyncio.get_running_loop().time() >= until
-                if (found is None or not found.run) and is_late and await store.withdraw(queue, id_, record):
-                    why = f"no worker took it from the queue {queue!r} in {self.settings.wait:g} s"
-                    return not_run_response(call.tool.name, why, opened.sent.start_hint(queue))
-            answer = opened.answer.result()
-            if not answer:  # it was too long to be sent
-                answer = await store.load(await lasting(store.find, id_) or Record(inbox=opened.inbox))
-            return opened.sent.response(answer)
+            return await self._outcome(store, opened, queue, id_, record)
         except DamagedError as error:
             raise LostError(f"{error}") from None
         except Error as error:
@@ -141,10 +150,48 @@ class JetStreamExecutor(NatsExecutor):
         except asyncio.CancelledError:
             with suppress(Error, TimeoutError):
                 async with asyncio.timeout(_CANCEL_SECONDS):
-                    await client.publish(f"{self.settings.prefix}.cancel.{queue}", opened.inbox.encode())
-                    if not await store.withdraw(queue, id_, record):  # its worker may be dead, and no other runs it
+                    await connection.client.publish(f"{self.settings.prefix}.cancel.{queue}", opened.inbox.encode())
+                    queued = await store.queued(queue, id_)
+                    is_mine = queued is None or queued.inbox == opened.inbox
+                    if is_mine and not await store.withdraw(queue, id_, record):  # its worker may be dead
                         await store.give_up(id_, record, answer_of("aborted", _CANCELLED, self.wire))
             raise
+
+    async def _outcome(self, store: Store, opened: OpenCall, queue: str, id_: str, record: Record) -> ExecutionResponse:
+        """Puts a call into its queue, where another caller may have put it, and waits for its answer."""
+        loop, name, seconds = asyncio.get_running_loop(), opened.sent.call.tool.name, self.settings.wait
+        try:
+            is_mine = await lasting(store.send, queue, id_, record, seconds=seconds)
+        except (NoStreamResponseError, ServiceUnavailableError) as error:
+            return not_run_response(name, "JetStream can't be reached", cause_of(error))
+        until, poll = loop.time() + seconds, _LAST_POLL if is_mine else _FIRST_POLL
+        while not (await asyncio.wait([opened.answer], timeout=poll))[0]:
+            poll, is_late = min(2 * poll, _LAST_POLL), loop.time() >= until
+            queued = record if is_mine and not is_late else await lasting(store.queued, queue, id_)
+            found = await lasting(store.find, id_)  # after `queued`: what has left the queue has a record
+            if found is not None and found.is_answer_for(opened.inbox):
+                return opened.sent.response(await store.load(found))
+            if found is not None and found.run:
+                continue
+            if queued is None:
+                if found is None:
+                    raise LostError("JetStream has lost it")
+                is_mine = await lasting(store.send, queue, id_, record)  # the other caller has withdrawn it
+                until = loop.time() + seconds
+            elif is_late and await self._may_withdraw(opened, queued) and await store.withdraw(queue, id_, queued):
+                why = f"no worker took it from the queue {queue!r} in {seconds:g} s"
+                return not_run_response(name, why, opened.sent.start_hint(queue))
+        answer = opened.answer.result()
+        if not answer:  # it was too long to be sent
+            answer = await store.load(await lasting(store.find, id_) or Record(inbox=opened.inbox))
+        return opened.sent.response(answer)
+
+    async def _may_withdraw(self, opened: OpenCall, queued: Record) -> bool:
+        """Whether a call in a queue is this caller's, or its caller is gone."""
+        if queued.inbox == opened.inbox:
+            return True
+        client = (await self._connections.get()).client
+        return await sign_of(client, f"{queued.inbox}.alive", self.settings.dead_after) in (b"", b"no")
 
 
 @frozen(eq=False)
@@ -157,13 +204,19 @@ class _Slot:
 
     async def serve(self) -> None:
         """Runs calls until the worker is told to stop."""
-        taking = await self.store.taking(self.calls.worker.queue)
+        queue, stopping = self.calls.worker.queue, self.calls.worker.stopping
+        taking = await self.store.taking(queue)
         try:
-            while not self.calls.worker.stopping.is_set():
+            while not stopping.is_set():
                 try:
                     (message,) = await taking.fetch(1, _FETCH_SECONDS)
                     await self._take(message)
-                except (Error, TimeoutError):  # there is none, or the server is away
+                except ServiceUnavailableError:  # the server has lost what it stored, or is away
+                    with suppress(Error):
+                        await self.store.open()
+                        await self.store.consumer(queue)
+                    await asyncio.sleep(_FIRST_POLL)
+                except (Error, TimeoutError):  # there is none
                     await asyncio.sleep(_FIRST_POLL)
         finally:
             with suppress(Error):  # the connection is closed
@@ -187,18 +240,22 @@ class _Slot:
         """Runs a call, if no other worker has; stores its answer, and sends it."""
         id_, worker = message.subject.rpartition(".")[2], self.calls.subject_of(sent.inbox)
         mine = attrs.evolve(sent, run=uuid4().hex, worker=worker, runs=1, blob="", data=None)
-        over = found = await self._claim(id_, mine)
-        if over is not None and over.run and not over.is_over:
-            if await sign_of(self.calls.client, over.worker, self.calls.settings.dead_after) == b"yes":
-                return  # if its worker dies after all, this comes again
-            is_again = sent.again and over.runs < _MOST_RUNS
-            mine = attrs.evolve(mine, runs=over.runs + 1) if is_again else self._lost(mine, "its worker was lost")
-            found = await self._claim(id_, mine, over) or (None if is_again else mine)
-        if found is not None and found.run and not found.is_over:
-            return  # another worker was faster
-        answer = await self._answer(id_, mine, sent) if found is None else found.data or b""
+        there = await self._claim(id_, mine)
+        if there is not None and there.run and not there.is_over:  # another worker has claimed it
+            if await sign_of(self.calls.client, there.worker, self.calls.settings.dead_after) == b"yes":
+                return  # if that worker dies after all, this comes again
+            may_run = sent.again and there.runs < _MOST_RUNS
+            mine = attrs.evolve(mine, runs=there.runs + 1) if may_run else self._lost(mine, "its worker was lost")
+            there = await self._claim(id_, mine, there)
+        if there is None and not mine.is_over:
+            answer = await self._answer(id_, mine, sent)
+        else:
+            there = there or mine
+            if there.run and not there.is_over:
+                return  # another worker was faster
+            answer = there.data or b"" if there.is_answer_for(sent.inbox) else None
         with suppress(Error):  # what is lost comes again, and finds what is stored
-            if found is None or found.run:
+            if answer is not None:
                 await self.calls.client.publish(f"{sent.inbox}.answer", answer)
             await message.ack()
 
@@ -218,11 +275,13 @@ class _Slot:
         try:
             request = await self.store.load(sent)
             answer = await self.calls.worker.run(request, self.calls.caller(sent.inbox, self.wire))
-        except ValueError as error:
-            answer = answer_of("not_executed", f"It was not run: {error}.", self.wire)
+            has_run = not has_not_started(answer, self.wire)
+        except DamagedError as error:
+            answer, has_run = answer_of("not_executed", f"It was not run: {error}.", self.wire), False
         except asyncio.CancelledError:
             if sent.inbox not in self.calls.cancelled:
                 raise  # the worker itself ends
-            answer = answer_of("aborted", _CANCELLED, self.wire)
-        await lasting(self.store.finish, id_, attrs.evolve(mine, data=answer))
+            answer, has_run = answer_of("aborted", _CANCELLED, self.wire), True
+        run = mine.run if has_run else ""  # what was refused may be sent again
+        await lasting(self.store.finish, id_, attrs.evolve(mine, run=run, data=answer))
         return answer if len(answer) <= self.calls.client.max_payload else b""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from secrets import token_hex
 from typing import Any, Final, TypeVar
@@ -20,11 +21,11 @@ from nats.js.errors import (
     KeyNotFoundError,
     KeyWrongLastSequenceError,
     NoStreamResponseError,
+    NotFoundError,
     ServiceUnavailableError,
 )
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from pegboard.json import is_array, strict_json
 from pegboard_nats.connection import is_inbox
@@ -41,6 +42,7 @@ _AWAY: Final = (
     NoStreamResponseError,
     ServiceUnavailableError,
 )
+_CHANGED: Final = "what is stored of it was changed"
 _ALREADY_THERE: Final = 10077  # the server's code: the queue has this call
 
 
@@ -55,7 +57,7 @@ class Record:
         worker: The subject of the worker that runs it.
         runs: How many workers have claimed it to run it, with this one.
         blob: What `data` is stored as, where it is too long for a message.
-        data: The request or the answer; `None` for none.
+        data: The request or the answer; `None` for none. An answer without a `run` is one that refused the call.
         revision: The number of what is stored by its id.
     """
 
@@ -70,8 +72,16 @@ class Record:
 
     @property
     def is_over(self) -> bool:
-        """Whether the call has an answer."""
-        return bool(self.run) and (self.data is not None or bool(self.blob))
+        """Whether the call has run, and has an answer."""
+        return bool(self.run) and self._has_data
+
+    def is_answer_for(self, inbox: str) -> bool:
+        """Whether this is the answer for a caller: of the call's run, or a refusal of what this caller has sent."""
+        return self._has_data and (bool(self.run) or self.inbox == inbox)
+
+    @property
+    def _has_data(self) -> bool:
+        return self.data is not None or bool(self.blob)
 
     @classmethod
     def read(cls, data: bytes, revision: int = 0) -> Record:
@@ -161,16 +171,30 @@ class Store:
     async def send(self, queue: str, id_: str, record: Record) -> bool:
         """Puts a call into a queue; gives whether it wasn't there."""
         try:
-            await self._js.publish(self._subject(queue, id_), (await self._fit(record)).write())
+            async with self._made_anew():
+                await self._js.publish(self._subject(queue, id_), (await self._fit(record)).write())
         except APIError as error:
             if error.err_code == _ALREADY_THERE:
                 return False
             raise
         return True
 
+    async def queued(self, queue: str, id_: str) -> Record | None:
+        """The call with this id in a queue, which is there until a worker has run it, or its caller has withdrawn it.
+
+        Raises:
+            DamagedError: It can't be read.
+        """
+        try:
+            return Record.read((await self._js.get_last_msg(self._stream, self._subject(queue, id_))).data or b"")
+        except NotFoundError:
+            return None
+        except ValueError:
+            raise DamagedError(_CHANGED) from None
+
     async def withdraw(self, queue: str, id_: str, record: Record) -> bool:
-        """Takes a call back that no worker has claimed; gives whether that was so."""
-        found = await self.claim(id_, attrs.evolve(record, data=None))
+        """Takes a call back, as it is in the queue, that no worker has claimed; gives whether that was so."""
+        found = await self.claim(id_, attrs.evolve(record, blob="", data=None))
         if found is not None:
             return False
         await self._js.purge_stream(self._stream, subject=self._subject(queue, id_))
@@ -198,7 +222,7 @@ class Store:
         except KeyNotFoundError:
             return None
         except ValueError:
-            raise DamagedError("what is stored of it was changed") from None
+            raise DamagedError(_CHANGED) from None
 
     async def claim(self, id_: str, record: Record, over: Record | None = None) -> Record | None:
         """Stores by its id that a call is run, or withdrawn.
@@ -216,10 +240,11 @@ class Store:
         """
         while True:
             try:
-                if over is None:
-                    await self._records.create(id_, record.write())
-                else:
-                    await self._records.update(id_, record.write(), over.revision)
+                async with self._made_anew():
+                    if over is None:
+                        await self._records.create(id_, record.write())
+                    else:
+                        await self._records.update(id_, record.write(), over.revision)
             except KeyWrongLastSequenceError:
                 over = await self.find(id_)
             else:
@@ -231,13 +256,14 @@ class Store:
 
     async def finish(self, id_: str, record: Record) -> None:
         """Stores the answer of a call by its id."""
-        await self._records.put(id_, (await self._fit(record)).write())
+        async with self._made_anew():
+            await self._records.put(id_, (await self._fit(record)).write())
 
     async def load(self, record: Record) -> bytes:
         """The data of a record.
 
         Raises:
-            ValueError: It is missing, or was changed.
+            DamagedError: It is missing, or was changed.
         """
         if not record.blob:
             return record.data or b""
@@ -245,10 +271,19 @@ class Store:
             async with asyncio.timeout(_BLOB_SECONDS):
                 found = (await self._blobs.get(record.blob)).data or b""
         except (Error, TimeoutError) as error:
-            raise ValueError(f"what was stored for it can't be read ({type(error).__name__})") from None
+            raise DamagedError(f"what was stored for it can't be read ({type(error).__name__})") from None
         if sha256(found).hexdigest() != record.blob.partition("-")[0]:
-            raise ValueError("what was stored for it was changed")
+            raise DamagedError("what was stored for it was changed")
         return found
+
+    @asynccontextmanager
+    async def _made_anew(self) -> AsyncGenerator[None]:
+        """Makes anew what the server has lost, for the next try of what failed in this block."""
+        try:
+            yield
+        except NoStreamResponseError:
+            await self.open()
+            raise
 
     async def _fit(self, record: Record) -> Record:
         """The record, with its data stored apart if it is too long for a message."""
@@ -266,13 +301,18 @@ async def lasting(operation: Callable[..., Awaitable[T]], *given: Any, seconds: 
     """Tries an operation again while the server is away.
 
     Raises:
-        Error: It still is.
+        Error: It still is; a `TimeoutError` if any try may have succeeded, its acknowledgement being lost.
     """
-    try:
-        return await operation(*given)
-    except _AWAY:
-        stop, wait, is_away = stop_after_delay(seconds), wait_fixed(_RETRY_SECONDS), retry_if_exception_type(_AWAY)
-        return await AsyncRetrying(stop=stop, wait=wait, retry=is_away, reraise=True)(operation, *given)
+    loop, doubt = asyncio.get_running_loop(), None
+    until = loop.time() + seconds
+    while True:
+        try:
+            return await operation(*given)
+        except _AWAY as error:
+            doubt = error if isinstance(error, TimeoutError) else doubt
+            if loop.time() >= until:
+                raise doubt or error from None
+        await asyncio.sleep(_RETRY_SECONDS)
 
 
 def id_of(key: str) -> str:
