@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -202,6 +203,21 @@ async def test_what_is_too_long_is_refused(server):
         result = await registry.call("check_large", {"length": 3 << 20}, CONTEXT)
     assert (sent.kind, "was not run: the call can't be sent" in sent.text) == ("limit", True)
     assert (result.kind, "its result can't be sent" in result.text) == ("limit", True)
+
+
+async def test_a_client_doesnt_outlive_its_executor(server, monkeypatch):
+    clients, connect = [], link.connect
+
+    async def connect_noted(settings):
+        client = await connect(settings)
+        clients.append(weakref.ref(client))
+        return client
+
+    monkeypatch.setattr(link, "connect", connect_noted)
+    executor = TemporalExecutor(Settings(address=server.address))
+    assert await executor.attach("unknown") is None
+    await executor.aclose()
+    assert [client() for client in clients] == [None]
 
 
 @pytest.mark.usefixtures("worker")

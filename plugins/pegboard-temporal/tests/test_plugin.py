@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import pytest
 
 from pegboard import Policy, ToolRegistry, register_plugin, tool_of
 from pegboard.testing import EXECUTOR_TOOLS, check_plugin
-from pegboard_temporal import Settings, TemporalExecutor, plugin
+from pegboard_temporal import Settings, TemporalExecutor, link, plugin
 
 ADD = next(each for each in map(tool_of, EXECUTOR_TOOLS) if each.name == "check_add")
 
@@ -65,6 +66,28 @@ async def test_a_server_that_cant_be_reached_is_reported_without_its_address(cap
     assert "can't be reached" in result.text
     assert not {"127.0.0.1", "secret"} & {*f"{result!r} {caplog.text}".split()}
     assert "127.0.0.1:1" not in f"{result!r} {caplog.text}"
+
+
+async def test_nothing_is_left_of_a_connection_that_failed(monkeypatch):
+    async def connect(settings):
+        raise ConnectionError("the Temporal server can't be reached")
+
+    def links():
+        gc.collect()
+        return [each for each in gc.get_objects() if type(each) is link.Link]  # a proxy's class may raise
+
+    monkeypatch.setattr(link, "connect", connect)
+    before = len(links())
+    async with ToolRegistry() as registry:
+        registry.register(ADD.evolve(policy=Policy(executor="away")))
+        registry.add("executors", "away", TemporalExecutor(Settings()))
+        for _ in range(2):
+            assert (await registry.call("check_add", {"a": 1, "b": 2})).kind == "not_executed"
+            for thread in threading.enumerate():
+                if thread.name == "pegboard-temporal":
+                    await asyncio.to_thread(thread.join)
+    del registry
+    assert len(links()) == before
 
 
 async def test_a_call_that_is_cancelled_while_the_executor_connects_cancels_no_other(monkeypatch):

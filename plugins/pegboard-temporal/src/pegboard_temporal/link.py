@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import dataclasses
+import gc
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
@@ -48,16 +49,21 @@ async def connect(settings: Settings, identity: str | None = None) -> Client:
     except (RuntimeError, ValueError) as error:  # the SDK's texts have names, paths and addresses
         raise ConnectionError(f"the settings for Temporal are invalid: {type(error).__name__}") from None
     until = monotonic() + _CONNECT_SECONDS
-    while True:
-        # The default runtime outlives the interpreter, which then may abort. Its logs have addresses.
-        runtime = Runtime(telemetry=TelemetryConfig(logging=None))
-        try:
-            return await Client.connect(**options, identity=identity, runtime=runtime)
-        except (RuntimeError, OSError, RPCError, ValueError) as error:
-            if monotonic() > until:
-                status = f" ({error.status.name})" if isinstance(error, RPCError) else ""
-                raise ConnectionError(f"the Temporal server can't be reached{status}") from None
+    while isinstance(found := await _try_to_connect(options, identity), str):
+        if monotonic() > until:
+            raise ConnectionError(f"the Temporal server can't be reached{found}")
         await asyncio.sleep(_PAUSE)
+    return found
+
+
+async def _try_to_connect(options: Mapping[str, Any], identity: str | None) -> Client | str:
+    """A client; or the status, which may be empty. An error would keep the runtime alive by its traceback."""
+    # The default runtime outlives the interpreter, which then may abort. Its logs have addresses.
+    runtime = Runtime(telemetry=TelemetryConfig(logging=None))
+    try:
+        return await Client.connect(**options, identity=identity, runtime=runtime)
+    except (RuntimeError, OSError, RPCError, ValueError) as error:
+        return f" ({error.status.name})" if isinstance(error, RPCError) else ""
 
 
 def _options(settings: Settings) -> dict[str, Any]:
@@ -146,9 +152,9 @@ class Link:
 
     def __attrs_post_init__(self) -> None:
         self.ready.set_running_or_notify_cancel()  # else a call that is cancelled meanwhile would cancel it for all
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._stay()), name="pegboard-temporal", daemon=True)
-        self._thread.start()
         atexit.register(self.close)
+        self._thread = threading.Thread(target=self._live, name="pegboard-temporal", daemon=True)
+        self._thread.start()
 
     async def run(self, make: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine with the client, in the thread's loop; cancelling cancels it there.
@@ -163,11 +169,17 @@ class Link:
     def close(self) -> None:
         """Cancels what runs, and ends the thread and the connection; blocks until then, at most 5 s."""
         self.is_open = False
-        atexit.unregister(self.close)
         with suppress(ConnectionError, TimeoutError, RuntimeError):  # there is no connection; or the loop is closed
-            _, loop, stopping = self.ready.result(_CLOSE_SECONDS)
+            loop, stopping = self.ready.result(_CLOSE_SECONDS)[1:]  # without the client, to be freed
             loop.call_soon_threadsafe(stopping.set)
         self._thread.join(_CLOSE_SECONDS)
+
+    def _live(self) -> None:
+        asyncio.run(self._stay())
+        atexit.unregister(self.close)
+        self.ready = Future[Any]()
+        self.ready.set_exception(ConnectionError("the connection was closed"))
+        gc.collect()  # frees the client, whose threads may abort the interpreter if they outlive it
 
     async def _stay(self) -> None:
         """Connects, and stays so until it is to close; then the thread cancels the calls, which tell the server."""
