@@ -68,6 +68,16 @@ async def test_a_server_that_cant_be_reached_is_reported_without_its_address(cap
     assert "127.0.0.1:1" not in f"{result!r} {caplog.text}"
 
 
+async def test_a_missing_file_of_tls_is_reported_without_its_path(caplog):
+    executor = TemporalExecutor(Settings(tls={"ca": "/secret/ca.pem"}))
+    async with ToolRegistry() as registry:
+        registry.register(ADD.evolve(policy=Policy(executor="away")))
+        registry.add("executors", "away", executor)
+        result = await registry.call("check_add", {"a": 1, "b": 2})
+    assert (result.kind, result.detail) == ("not_executed", "the settings for Temporal are invalid: FileNotFoundError")
+    assert "secret" not in f"{result!r} {caplog.text}"
+
+
 async def test_nothing_is_left_of_a_connection_that_failed(monkeypatch):
     async def connect(settings):
         raise ConnectionError("the Temporal server can't be reached")

@@ -46,7 +46,7 @@ async def connect(settings: Settings, identity: str | None = None) -> Client:
     """
     try:
         options = _options(settings)
-    except (RuntimeError, ValueError) as error:  # the SDK's texts have names, paths and addresses
+    except (RuntimeError, OSError, ValueError) as error:  # the SDK's texts have names, paths and addresses
         raise ConnectionError(f"the settings for Temporal are invalid: {type(error).__name__}") from None
     until = monotonic() + _CONNECT_SECONDS
     while isinstance(found := await _try_to_connect(options, identity), str):
