@@ -482,17 +482,12 @@ _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = 
 }
 
 
-# Errors ---------------------------------------------------------------------------------------------------------------
-
-
 def as_structure_error(error: Exception, *path: str | int) -> StructureError:
     """The `StructureError` for what a hook raised, below `path`."""
     if isinstance(error, StructureError):
         return error.below(*path)
     return StructureError(f"can't be structured ({type(error).__name__})", path)
 
-
-# Defaults -------------------------------------------------------------------------------------------------------------
 
 _MOST_DEFAULT: Final = 10_000  # characters of its JSON text
 

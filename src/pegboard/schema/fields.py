@@ -243,8 +243,6 @@ def _check_constructor(cls: Any, fields: Sequence[ClassField]) -> None:
         raise ValueError(f"its constructor takes ({', '.join(parameters)}), its fields are ({', '.join(names)})")
 
 
-# Generic classes -----------------------------------------------------------------------------------------------------
-
 _Binding: TypeAlias = Mapping[Any, Any]  # type variable -> annotation
 
 

@@ -340,9 +340,6 @@ def expanded(references: References) -> tuple[int, Sequence[JsonSchema]]:
     return size, reached
 
 
-# Inlined references ---------------------------------------------------------------------------------------------------
-
-
 def inlined(schema: JsonMapping) -> JsonSchema:
     """A schema with references replaced by their `$defs`; recursive definitions stay."""
     definitions: dict[str, JsonSchema] = schema.get("$defs", {})

@@ -212,9 +212,6 @@ def validator_of(schema: str) -> Validator:
 _validators: Final[WeakValueDictionary[str, Validator]] = WeakValueDictionary()
 
 
-# Checks of schemas ----------------------------------------------------------------------------------------------------
-
-
 def check_schema(
     schema: JsonSchema | str, *, tool: str, what: str = "input_schema", skip_patterns: bool = False
 ) -> None:

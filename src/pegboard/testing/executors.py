@@ -26,7 +26,6 @@ from pegboard.tools.typed import tool_of
 
 _SECONDS: Final = 120.0  # for one check
 
-# The tools ------------------------------------------------------------------------------------------------------------
 # At the top level, so that a worker finds them by name; each effect is a line of a file that the call names.
 
 
@@ -189,8 +188,6 @@ EXECUTOR_TOOLS: Final = tuple(
     if name.startswith("check_") and (made := tool_of(value)) is not None
 )
 """The tools that `check_executor` calls: a worker on another machine has to have them."""
-
-# The suite ------------------------------------------------------------------------------------------------------------
 
 Start: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
 Scope: TypeAlias = Literal["local", "remote", "durable"]
