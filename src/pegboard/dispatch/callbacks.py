@@ -95,8 +95,7 @@ def _failure(state: CallState, link: Callback, error: BaseException) -> Exceptio
     detail = f"{ChainError(link, error)}\n{detail_of(error)}"
     if state.error is not None:
         detail += f"\nIt was handling:\n{detail_of(state.error)}"
-    text = f"{state.call.name} was not completed: a callback failed."
-    return CallError("callback_failure", text, detail=detail)
+    return CallError("callback_failure", f"{state.call.name} was not completed: a callback failed.", detail=detail)
 
 
 def arguments_of(state: CallState) -> Mapping[str, Any]:

@@ -244,8 +244,7 @@ async def check_executor(  # noqa: PLR0913  all but one by name
     with TemporaryDirectory() as folder:
         async with start() as executor:
             for number, (name, check) in enumerate(CHECKS.items()):
-                queue = f"check-{os.getpid()}-{number}"
-                bench = check.bench(start, engine, executor, str(Path(folder, name)), queue)
+                bench = check.bench(start, engine, executor, str(Path(folder, name)), f"check-{os.getpid()}-{number}")
                 lacking = [each for each in check.needs if not hasattr(executor if each in _OWN else engine, each)]
                 if only is not None and name not in only:
                     skip[name] = "not asked for"

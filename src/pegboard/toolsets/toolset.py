@@ -273,8 +273,7 @@ async def ask_all(
             return await within(timeout, source.tools(context))
         except LimitExpiredError as late:
             advice = getattr(late.__cause__, "__notes__", ())
-            text = f"no answer within {timeout:g} s ({limit})"
-            error: BaseException = TimeoutError("; ".join([text, *advice]))
+            error: BaseException = TimeoutError("; ".join([f"no answer within {timeout:g} s ({limit})", *advice]))
         except BaseException as raised:  # noqa: BLE001  even SystemExit affects only its toolset
             error = raised
         return ToolsetResult((), [Problem(error_text(error), subject=f"toolset {source.name!r}", error=error)])

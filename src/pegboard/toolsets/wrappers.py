@@ -486,5 +486,4 @@ class _Reshaping:
     def check_visible(self, name: str | int, reason: str) -> None:
         """Raises `DefinitionError` for a value that the model neither sees nor can change."""
         if name in self.reshape.hide:
-            what = f"its hidden value is refused: {reason}"
-            raise DefinitionError(what, tool=self.tool.name, parameter=f"{name}")
+            raise DefinitionError(f"its hidden value is refused: {reason}", tool=self.tool.name, parameter=f"{name}")

@@ -301,8 +301,7 @@ def _of_groups(session: Session, distributions: Mapping[str, Distribution]) -> I
         for group in sorted(groups):
             if group not in (GROUP, _SKILLS) and (group.startswith(f"{GROUP}.") or suggest(group, [GROUP])):
                 cause = f"its entry points are in the group {group!r}; those of plugins belong in {GROUP!r}"
-                fix = f"Write [project.entry-points.{GROUP}] and reinstall it."
-                yield f"distribution {name}", cause, fix
+                yield f"distribution {name}", cause, f"Write [project.entry-points.{GROUP}] and reinstall it."
 
 
 def _of_requirements(session: Session, distributions: Mapping[str, Distribution]) -> Iterator[Finding]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _STATUS_SECONDS: Final = 10.0
-_MOST_AT_ONCE: Final = 1_000
 
 
 @click.command("worker")
@@ -29,7 +28,7 @@ _MOST_AT_ONCE: Final = 1_000
 @click.option("--queue", metavar="NAME", help="Take the calls of this queue; by default, of those that name none.")
 @click.option(
     "--max-concurrency",
-    type=click.IntRange(1, _MOST_AT_ONCE),
+    type=click.IntRange(1, 1_000),
     default=8,
     show_default=True,
     metavar="N",
@@ -77,13 +76,12 @@ def worker_command(  # noqa: PLR0913, PLR0917  as many as it has options
         except (LookupError, ValueError) as error:
             raise click.UsageError(f"{error.args[0]}") from None
         tools = count_text(len(worker.executor.tools()), "tool")
-        text = f"{worker.name} runs calls of {tools}, queue {queue}, at most {max_concurrency} at once."
         with handle_interrupts(lambda: _stop(worker)):
             serving = asyncio.ensure_future(_ask(name, executor.serve(worker)))
             started = asyncio.ensure_future(worker.started.wait())
             await asyncio.wait([serving, started], return_when=asyncio.FIRST_COMPLETED)
             if started.done():
-                write_note(text)
+                write_note(f"{worker.name} runs calls of {tools}, queue {queue}, at most {max_concurrency} at once.")
             started.cancel()
             await serving
 
@@ -124,8 +122,7 @@ async def _status(name: str, executor: Any) -> ExecutorStatus:
         async with asyncio.timeout(_STATUS_SECONDS):
             return await _ask(name, executor.status())
     except TimeoutError:
-        text = f"the executor {name!r} gave no status within {_STATUS_SECONDS:g} s"
-        raise PegboardError(text) from None
+        raise PegboardError(f"the executor {name!r} gave no status within {_STATUS_SECONDS:g} s") from None
 
 
 def _tables(status: ExecutorStatus) -> Iterator[str]:
