@@ -205,6 +205,20 @@ async def test_what_is_too_long_is_refused(server):
     assert (result.kind, "its result can't be sent" in result.text) == ("limit", True)
 
 
+@pytest.mark.usefixtures("worker")
+async def test_the_outcome_of_a_call_whose_executor_is_closed_is_unknown(server, files, caplog):
+    async with registry_for(server.address, "default", **PATIENCE) as registry:
+        call = asyncio.ensure_future(registry.call("hold", files, CONTEXT, call_id="toolu_closed"))
+        while not Path(files["file"]).exists():  # noqa: ASYNC110, ASYNC240  the worker makes it
+            await asyncio.sleep(0.02)
+        executor = registry.contributions.executor("temporal")
+        await executor.aclose()
+        result = await call
+        release(files)
+    assert (result.kind, "its executor was closed meanwhile" in result.text) == ("unknown_outcome", True)
+    assert not caplog.text
+
+
 async def test_a_client_doesnt_outlive_its_executor(server, monkeypatch):
     clients, connect = [], link.connect
 

@@ -35,7 +35,7 @@ from pegboard.worker import (
     not_run_response,
     read_response,
 )
-from pegboard_temporal.link import Link, started
+from pegboard_temporal.link import ClosedError, Link, started
 from pegboard_temporal.payloads import Payloads
 from pegboard_temporal.serving import PREFIX, beating, serve
 from pegboard_temporal.settings import Settings
@@ -82,11 +82,11 @@ class TemporalExecutor:
         key, loop, context = call.request.key or token_hex(16), asyncio.get_running_loop(), contextvars.copy_context()
 
         async def handle_here(data: bytes) -> bytes | None:
-            """Handles a message, unless the call has ended since it came."""
+            """In the caller's loop: handles a message, unless the call has ended since it came."""
             return await sent.handle(data) if token in self._calls else None
 
         def handle(data: bytes) -> Awaitable[bytes | None]:
-            """Handles a message in the caller's loop, from the link's."""
+            """In the link's loop: lets the caller's loop handle a message, and waits for it."""
             return asyncio.wrap_future(context.run(asyncio.run_coroutine_threadsafe, handle_here(data), loop))
 
         try:
@@ -98,10 +98,12 @@ class TemporalExecutor:
             args = [[token, link.queue, call.is_watched], await self._payloads.write(request, key)]
             if not link.ready.done():
                 await asyncio.wrap_future(link.ready)
-                await call.decide_again()
+            await call.decide_again()
             response = await link.run(partial(self._send, sent, key, args))
         except _NotRunError as error:
             return error.response
+        except ClosedError:
+            return lost_response(name, "its executor was closed meanwhile")
         except ConnectionError as error:
             return not_run_response(name, "its workers can't be reached", f"{error}")
         finally:

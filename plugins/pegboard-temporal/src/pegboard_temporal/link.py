@@ -35,6 +35,7 @@ LONGEST: Final = timedelta(days=30)
 _CLOSE_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 10.0
 _PAUSE: Final = 0.5
+_CLOSED: Final = "the connection was closed"
 _HERE: Final = "localhost:7233"
 
 
@@ -131,6 +132,10 @@ async def started(
         raise
 
 
+class ClosedError(ConnectionError):
+    """The connection was closed while a call ran."""
+
+
 @define(eq=False)
 class Link:
     """A caller's connection, in an event loop in a daemon thread: calls may come from several loops, and leave theirs.
@@ -149,6 +154,7 @@ class Link:
     is_open: bool = True
     ready: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = field(factory=Future[Any], init=False)
     _thread: threading.Thread = field(init=False)
+    _beginning: threading.Lock = field(factory=threading.Lock, init=False)  # while a coroutine is passed to the loop
 
     def __attrs_post_init__(self) -> None:
         self.ready.set_running_or_notify_cancel()  # else a call that is cancelled meanwhile would cancel it for all
@@ -160,25 +166,41 @@ class Link:
         """Runs a coroutine with the client, in the thread's loop; cancelling cancels it there.
 
         Raises:
-            ConnectionError: The server can't be reached.
+            ConnectionError: The server can't be reached, or the connection is closed; then nothing was begun.
+            ClosedError: The connection was closed meanwhile, and the coroutine cancelled.
             BaseException: The coroutine's exception.
         """
-        client, loop, _ = self.ready.result() if self.ready.done() else await asyncio.wrap_future(self.ready)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(client), loop))
+        if not self.ready.done():
+            await asyncio.wrap_future(self.ready)
+        with self._beginning:
+            client, loop, _ = self.ready.result()
+            if not self.is_open:
+                raise ConnectionError(_CLOSED)
+            running = asyncio.run_coroutine_threadsafe(make(client), loop)
+            del client  # to be freed when this is closed
+        try:
+            return await asyncio.wrap_future(running)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self.is_open or task is None or task.cancelling():
+                raise
+        raise ClosedError(_CLOSED)
 
     def close(self) -> None:
         """Cancels what runs, and ends the thread and the connection; blocks until then, at most 5 s."""
         self.is_open = False
         with suppress(ConnectionError, TimeoutError, RuntimeError):  # there is no connection; or the loop is closed
             loop, stopping = self.ready.result(_CLOSE_SECONDS)[1:]  # without the client, to be freed
-            loop.call_soon_threadsafe(stopping.set)
+            with self._beginning:  # what was begun before is there to be cancelled
+                loop.call_soon_threadsafe(stopping.set)
         self._thread.join(_CLOSE_SECONDS)
 
     def _live(self) -> None:
         asyncio.run(self._stay())
         atexit.unregister(self.close)
-        self.ready = Future[Any]()
-        self.ready.set_exception(ConnectionError("the connection was closed"))
+        if self.ready.exception() is None:
+            self.ready = Future[Any]()
+            self.ready.set_exception(ConnectionError(_CLOSED))
         gc.collect()  # frees the client, whose threads may abort the interpreter if they outlive it
 
     async def _stay(self) -> None:
@@ -193,4 +215,6 @@ class Link:
             if not self.ready.done():
                 self.ready.set_exception(error)
         finally:
-            self.is_open = False
+            with self._beginning:
+                self.is_open = False
+            await asyncio.sleep(0)  # what was begun before becomes a task, to be cancelled
