@@ -372,6 +372,12 @@ async def test_a_hostile_message_gets_an_error_and_reaches_nobody(message):
     assert seen == []
 
 
+@pytest.mark.parametrize("message", [b'{"question": [], "given": {}}', b'{"question": "ask", "given": "x"}', b"{}"])
+async def test_a_message_that_is_no_question_is_called_invalid(message):
+    reply = json.loads(await sent()[0].handle(message))
+    assert reply["error"] == {"type": "lookup", "text": "the question is invalid"}
+
+
 async def test_what_comes_after_the_response_is_left_out():
     call, seen = sent()
     assert call.response(b'{"response": {"output": "done"}}').output == "done"

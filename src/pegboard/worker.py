@@ -200,9 +200,12 @@ class SentCall:
         if self._is_over or self._questions > _MOST_QUESTIONS or self._waiting >= _MOST_WAITING:
             why = "the call is over" if self._is_over else "there are too many questions"
             return {"error": error_to_json(LookupError(why))}
+        question, given = message.get("question"), message.get("given")
+        if not isinstance(question, str) or not is_object(given):
+            return {"error": error_to_json(LookupError("the question is invalid"))}
         self._waiting += 1
         try:
-            return {"value": await self.call.answer(message.get("question", ""), message.get("given", {}))}
+            return {"value": await self.call.answer(question, given)}
         except BaseException as error:
             if cancels_the_call(error):
                 raise
