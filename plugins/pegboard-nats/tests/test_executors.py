@@ -135,6 +135,19 @@ async def test_a_worker_that_has_too_much_to_do_refuses_what_has_waited_too_long
     assert (result.kind, "its worker was busy" in result.text) == ("not_executed", True)
 
 
+async def test_a_worker_for_which_too_many_calls_wait_refuses_more(server, serving, tmp_path, monkeypatch):
+    monkeypatch.setattr("pegboard_nats.executor._MOST_WAITING", 0)
+    executor = NatsExecutor(server.settings(prefix="crowded", wait=PATIENCE))
+    async with serving(NatsExecutor(executor.settings), worker(max_concurrency=1)), calling(executor) as registry:
+        file = tmp_path / "effects"
+        endless = asyncio.create_task(registry.call("check_endless", {"file": str(file)}))
+        await until_there(file)
+        async with asyncio.timeout(PATIENCE):
+            result = await registry.call("check_add", {"a": 1, "b": 2})
+        endless.cancel()
+    assert (result.kind, "too many calls wait" in result.text) == ("not_executed", True)
+
+
 @tool
 async def ask(context: ToolContext) -> str:
     """Asks."""

@@ -30,6 +30,8 @@ from pegboard_nats.settings import NatsSettings
 from pegboard_nats.status import status_of
 
 _RESEND_SECONDS: Final = 0.25
+_MOST_WAITING: Final = 64 << 20  # bytes of calls that wait for a worker
+_CALL_BYTES: Final = 10_000  # of one of them, besides its request
 
 
 class NatsExecutor:
@@ -87,13 +89,26 @@ class NatsExecutor:
         client, wire = connection.client, self._wire(connection.client)
         calls = Calls(worker, connection, self.settings, self._workers)
 
-        async def run(inbox: str, data: bytes) -> None:
+        waiting = 0  # bytes
+
+        async def refusal(size: int) -> str | None:
+            """Waits until the worker is free; gives why not, if a call isn't run."""
+            nonlocal waiting
+            if free.locked() and waiting + size > _MOST_WAITING:
+                return "too many calls wait for its worker"
+            waiting += size
             try:
                 async with asyncio.timeout(self.settings.wait if free.locked() else None):
                     await free.acquire()
             except TimeoutError:
-                text = f"It was not run: its worker was busy for {self.settings.wait:g} s. Try again later."
-                answer = answer_of("not_executed", text, wire)
+                return f"its worker was busy for {self.settings.wait:g} s"
+            finally:
+                waiting -= size
+            return None
+
+        async def run(inbox: str, data: bytes) -> None:
+            if (why := await refusal(len(data) + _CALL_BYTES)) is not None:
+                answer = answer_of("not_executed", f"It was not run: {why}. Try again later.", wire)
             else:
                 try:
                     answer = await worker.run(data, calls.caller(inbox, wire))
