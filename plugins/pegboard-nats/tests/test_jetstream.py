@@ -190,6 +190,14 @@ async def test_a_server_without_jetstream_is_named_with_what_to_do(tmp_path):
         made.kill()
 
 
+async def test_status_stores_nothing(server):
+    client = await nats.connect(server.url)
+    status = await JetStreamExecutor(server.settings(prefix="unused")).status()
+    assert (status.workers, status.queues) == ((), {})
+    assert not [info for info in await client.jetstream().streams_info() if "unused" in info.config.name]
+    await client.close()
+
+
 async def test_a_worker_whose_connection_is_lost_while_it_refuses_a_message_works_on(server, serving, monkeypatch):
     settings, client, tried = server.settings(prefix="refusing"), await nats.connect(server.url), asyncio.Event()
 

@@ -99,9 +99,12 @@ class JetStreamExecutor(NatsExecutor):
         Raises:
             ConnectionError: The server can't be reached, or has no JetStream.
         """
-        connection = await self._connections.get()
-        lengths = await (await self._store(connection)).lengths()
-        return await status_of(connection.client, self._workers, lengths)
+        client = (await self._connections.get()).client
+        try:
+            lengths = await Store(client, self.settings).lengths()
+        except ServiceUnavailableError:
+            raise self._no_jetstream() from None
+        return await status_of(client, self._workers, lengths)
 
     def _wire(self, client: Client) -> Wire:
         return attrs.evolve(self.wire, most_between=client.max_payload)  # longer requests and answers are stored apart
@@ -113,18 +116,22 @@ class JetStreamExecutor(NatsExecutor):
             ConnectionError: The server has no JetStream.
         """
         if connection.store is None:
-            store, where = Store(connection.client, self.settings), self.settings.where
+            store = Store(connection.client, self.settings)
             try:
                 await lasting(store.open, seconds=self.settings.wait)
             except ServiceUnavailableError:
-                raise ConnectionError(f"NATS at {where} has no JetStream: start it with -js") from None
+                raise self._no_jetstream() from None
             except Error as error:
-                raise ConnectionError(f"JetStream at {where} can't be used: {cause_of(error)}") from None
+                text = f"JetStream at {self.settings.where} can't be used: {cause_of(error)}"
+                raise ConnectionError(text) from None
             connection.store = store
             if not self.settings.synced and not self._has_warned:
                 self._has_warned = True
                 operator_log().warning(_UNSYNCED)
         return connection.store
+
+    def _no_jetstream(self) -> ConnectionError:
+        return ConnectionError(f"NATS at {self.settings.where} has no JetStream: start it with -js")
 
     async def _run(self, connection: Connection, opened: OpenCall, queue: str) -> ExecutionResponse:
         """Puts a call into its queue, and waits for its answer.

@@ -164,8 +164,11 @@ class Store:
         return await self._js.pull_subscribe_bind(queue, self._stream)
 
     async def lengths(self) -> dict[str, int]:
-        """How many calls wait in each queue."""
-        found = await self._js.consumers_info(self._stream)
+        """How many calls wait in each queue; none if nothing was stored yet."""
+        try:
+            found = await self._js.consumers_info(self._stream)
+        except NotFoundError:
+            return {}
         return {info.name: info.num_pending or 0 for info in found}
 
     async def send(self, queue: str, id_: str, record: Record) -> bool:
@@ -227,10 +230,13 @@ class Store:
     async def claim(self, id_: str, record: Record, over: Record | None = None) -> Record | None:
         """Stores by its id that a call is run, or withdrawn.
 
+        A try whose acknowledgement is lost is repeated, and then finds what it has stored: by its run, which no other
+        claim has, or, for a withdrawal, which has none, by its caller's inbox.
+
         Args:
             id_: The call's id.
             record: What is stored.
-            over: What may be there; that a caller has withdrawn it always may.
+            over: What may be there; a withdrawal or refusal of what another caller has sent always may.
 
         Returns:
             `None`, or what is there instead.
@@ -250,7 +256,7 @@ class Store:
             else:
                 return None
             if over is not None and (over.run, over.inbox) == (record.run, record.inbox):
-                return None  # an earlier try, whose acknowledgement was lost
+                return None  # it is this one
             if over is not None and (over.run or over.inbox == record.inbox):
                 return over
 
