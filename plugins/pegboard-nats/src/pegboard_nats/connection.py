@@ -89,13 +89,17 @@ async def sign_of(client: Client, subject: str, dead_after: float, about: bytes 
     loop, missed = asyncio.get_running_loop(), 0
     until = loop.time() + dead_after
     while True:
+        is_last = loop.time() >= until
         try:
             return (await client.request(subject, about, timeout=_CHECK_SECONDS)).data
+        except TimeoutError:
+            pass
         except Error as error:
             missed += isinstance(error, NoRespondersError)
-        if missed > _MOST_MISSED or loop.time() >= until:
+            is_last = is_last or missed > _MOST_MISSED
+            await asyncio.sleep(0 if is_last else _CHECK_SECONDS)
+        if is_last:
             return b""
-        await asyncio.sleep(_CHECK_SECONDS)
 
 
 async def hear(awaited: asyncio.Future[T], sign: Callable[[], Coroutine[Any, Any, bytes]]) -> T:
