@@ -26,6 +26,7 @@ PART = {
         "nested_calls_and_stores_are_the_callers",
         "cancelling_reaches_the_tool",
         "a_large_result_arrives_or_is_refused",
+        "an_invalid_answer_is_an_error",
         "two_workers_run_each_call_once",
         "an_approved_call_survives_its_caller",
         "a_killed_worker_runs_no_call_twice",

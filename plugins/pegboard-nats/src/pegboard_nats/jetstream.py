@@ -279,16 +279,18 @@ class _Slot:
 
     async def _answer(self, id_: str, mine: Record, sent: Record) -> bytes:
         """Runs a call, and stores its answer; gives it, or nothing if it is too long to be sent."""
+        has_run = True
         try:
             request = await self.store.load(sent)
             answer = await self.calls.worker.run(request, self.calls.caller(sent.inbox, self.wire))
-            has_run = not has_not_started(answer, self.wire)
+            with suppress(ValueError):  # it is invalid, which its caller will find
+                has_run = not has_not_started(answer, self.wire)
         except DamagedError as error:
             answer, has_run = answer_of("not_executed", f"It was not run: {error}.", self.wire), False
         except asyncio.CancelledError:
             if sent.inbox not in self.calls.cancelled:
                 raise  # the worker itself ends
-            answer, has_run = answer_of("aborted", _CANCELLED, self.wire), True
+            answer = answer_of("aborted", _CANCELLED, self.wire)
         run = mine.run if has_run else ""  # what was refused may be sent again
         await lasting(self.store.finish, id_, attrs.evolve(mine, run=run, data=answer))
         return answer if len(answer) <= self.calls.client.max_payload else b""
