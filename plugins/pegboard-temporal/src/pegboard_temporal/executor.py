@@ -43,7 +43,7 @@ from pegboard_temporal.status import read_status
 
 _ATTEMPTS: Final = 3  # of a tool that may run again, after its worker died
 _MOST_UNRUN: Final = 100  # activities of one call that weren't run
-_AWAY: Final = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED)
+_SERVER_AWAY: Final = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED)
 _REACHED_SECONDS: Final = 30.0  # a request that took longer has reached the server: the SDK gives up after 10 s
 _Run: TypeAlias = ActivityHandle[RawValue]
 _Handler: TypeAlias = Callable[[bytes], Awaitable["bytes | None"]]
@@ -222,7 +222,7 @@ class TemporalExecutor:
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
                     return None
-                if error.status not in _AWAY:
+                if error.status not in _SERVER_AWAY:
                     return lost_response(name, f"Temporal refuses to give its result ({error.status.name})")
                 lasted = monotonic() - began
                 away = lasted if lasted > _REACHED_SECONDS else away + lasted + 1
@@ -281,7 +281,7 @@ async def _is_over(run: _Run) -> bool:
 
 
 def _not_started(name: str, status: RPCStatusCode) -> ExecutionResponse:
-    if status in _AWAY:  # it may have got the request
+    if status in _SERVER_AWAY:  # it may have got the request
         return lost_response(name, "the Temporal server can't be reached")
     why = f"the Temporal server refuses it ({status.name})"
     if status is RPCStatusCode.UNIMPLEMENTED:

@@ -116,6 +116,10 @@ async def started(
         wait: Seconds in which a worker has to take it.
         attempts: How often it may run.
         options: More of `Client.start_activity`.
+
+    Raises:
+        ActivityAlreadyStartedError: There is one with this id.
+        RPCError: The server can't be reached, or refuses.
     """
     limits: Any = {
         "schedule_to_start_timeout": timedelta(seconds=wait),

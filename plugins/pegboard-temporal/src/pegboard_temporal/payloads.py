@@ -14,8 +14,8 @@ from pegboard.files import read_private, write_private
 from pegboard.threads import run_in_thread
 
 MOST_INLINE: Final = 1_900_000  # bytes; Temporal refuses 2 MiB
-_MOST_WITH_FILES: Final = 256 << 10  # bytes; the server warns from 512 KiB on, and each one stays in its database
-_MOST_BYTES: Final = 64 << 20
+_MOST_BESIDE_FILES: Final = 256 << 10  # bytes inline; the server warns from 512 KiB on, and keeps each in its database
+_MOST_IN_FILE: Final = 64 << 20  # bytes
 _JSON: Final = {"encoding": b"json/plain"}
 _BINARY: Final = {"encoding": b"binary/plain"}
 _FILE: Final = {"encoding": b"json/pegboard-file"}
@@ -34,7 +34,7 @@ class Payloads:
     @property
     def most_bytes(self) -> int:
         """How many bytes a message may have."""
-        return MOST_INLINE if self.folder is None else _MOST_BYTES
+        return MOST_INLINE if self.folder is None else _MOST_IN_FILE
 
     async def write(self, data: bytes, key: str) -> RawValue:
         """The payload of a message of the call with this key.
@@ -42,7 +42,7 @@ class Payloads:
         Raises:
             OSError: Its file can't be written.
         """
-        if self.folder is not None and len(data) > _MOST_WITH_FILES:
+        if self.folder is not None and len(data) > _MOST_BESIDE_FILES:
             name = sha256(data).hexdigest()
             await run_in_thread(write_private, self._path(key, name), data)
             return RawValue(Payload(metadata=_FILE, data=name.encode()))
@@ -63,7 +63,7 @@ class Payloads:
         if len(name) != 64 or not name.isalnum():
             raise ValueError("the message is in a file without a valid name")
         try:
-            found = await run_in_thread(read_private, self._path(key, name), _MOST_BYTES)
+            found = await run_in_thread(read_private, self._path(key, name), _MOST_IN_FILE)
         except OSError as error:
             raise ValueError(f"the message's file can't be read: {error.strerror}") from None
         if sha256(found).hexdigest() != name:
