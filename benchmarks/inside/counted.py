@@ -91,7 +91,8 @@ def forked(loop, do, stubs, rounds):
     gc.freeze()
     process = os.fork()
     if process:
-        os.waitpid(process, 0)
+        if os.waitpid(process, 0)[1]:
+            sys.exit("a part can't be left out: see above")
         return process
     with ExitStack() as stack:
         for stub in stubs:

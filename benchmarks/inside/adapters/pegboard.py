@@ -144,10 +144,10 @@ def other_parts(work):
 
 def left_out_of_many():
     """The same for calls that wait, many at once: without a limit, no timer has to be set."""
-    from pegboard.dispatch import run, running
+    from pegboard.dispatch import running
 
     return {
-        "the time limit": (run, "_seconds_left", lambda *_, **__: None),
+        "the time limit": (running, "seconds_left", lambda *_, **__: None),
         "the watchdog of later steps": (running, "Deadline", _unwatched(running.Deadline)),
     }
 
