@@ -232,7 +232,7 @@ class _Reader:
             members = dict.fromkeys(self.read(each, path) for each in typing.get_args(annotation))
             return UnionAdapter(tuple(members)) if len(members) > 1 else next(iter(members))
         if origin is Literal:
-            return self._listed(annotation, typing.get_args(annotation), path)
+            return self._choices_of(annotation, typing.get_args(annotation), path)
         if getattr(origin, "_name", "") in _UNWRAPPED:
             return self.read(typing.get_args(annotation)[0], path)
         return self._alias(origin, annotation, path) if _is_alias(origin) else self._class(origin, annotation, path)
@@ -356,7 +356,7 @@ class _Reader:
             adapter = found
         return adapter
 
-    def _listed(self, annotation: Any, values: Iterable[Any], path: str) -> TypeAdapter:
+    def _choices_of(self, annotation: Any, values: Iterable[Any], path: str) -> TypeAdapter:
         """The adapter of a `Literal` or an enum, by its values or members."""
         choices = [Choice(each.value if isinstance(each, enum.Enum) else each, each) for each in values]
         if not choices:
@@ -385,7 +385,7 @@ class _Reader:
             if issubclass(cls, enum.Flag):
                 why = f"{cls.__qualname__} is a Flag, which has no JSON form"
                 self.refuse(cls, path, why, "Use a list of an Enum's members.")
-            adapter, notes = self._listed(cls, cls, path), _class_notes(cls)
+            adapter, notes = self._choices_of(cls, cls, path), _class_notes(cls)
             return NotedAdapter(adapter, notes) if notes else adapter
         found = self._model(cls, annotation, path) or self._record(cls, annotation, path)
         return found or self._derived(cls, annotation, path)

@@ -233,7 +233,7 @@ class Connections:
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.wait
-        while not (connection := await asyncio.shield(self._made_in(loop))).client.is_connected:
+        while not (connection := await asyncio.shield(self._connection_of(loop))).client.is_connected:
             if loop.time() > until:
                 raise ConnectionError(f"the connection to NATS at {self._settings.where} was lost")
             await asyncio.sleep(_RECONNECT_SECONDS)
@@ -247,7 +247,7 @@ class Connections:
             task.cancel()
             await asyncio.wait([task])
 
-    def _made_in(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Connection]:
+    def _connection_of(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Connection]:
         if loop not in self._made:
             made = loop.create_future()
             self._made[loop] = start(_connecting, self._keep(made)), made

@@ -174,7 +174,7 @@ class Store:
     async def send(self, queue: str, id_: str, record: Record) -> bool:
         """Puts a call into a queue; gives whether it wasn't there."""
         try:
-            async with self._made_anew():
+            async with self._reopen_if_lost():
                 await self._js.publish(self._subject(queue, id_), (await self._fit(record)).write())
         except APIError as error:
             if error.err_code == _ALREADY_THERE:
@@ -246,7 +246,7 @@ class Store:
         """
         while True:
             try:
-                async with self._made_anew():
+                async with self._reopen_if_lost():
                     if over is None:
                         await self._records.create(id_, record.write())
                     else:
@@ -262,7 +262,7 @@ class Store:
 
     async def finish(self, id_: str, record: Record) -> None:
         """Stores the answer of a call by its id."""
-        async with self._made_anew():
+        async with self._reopen_if_lost():
             await self._records.put(id_, (await self._fit(record)).write())
 
     async def load(self, record: Record) -> bytes:
@@ -283,7 +283,7 @@ class Store:
         return found
 
     @asynccontextmanager
-    async def _made_anew(self) -> AsyncGenerator[None]:
+    async def _reopen_if_lost(self) -> AsyncGenerator[None]:
         """Makes anew what the server has lost, for the next try of what failed in this block."""
         try:
             yield
