@@ -220,7 +220,7 @@ async def test_a_worker_whose_connection_is_lost_while_it_refuses_a_message_work
 def test_nothing_is_kept_of_loops_that_have_ended(server):
     def clients():
         gc.collect()
-        return sum(isinstance(each, Client) for each in gc.get_objects())
+        return sum(type(each) is Client for each in gc.get_objects())  # a proxy's class may raise
 
     executor, before = JetStreamExecutor(server.settings(prefix="loops")), clients()
     for _ in range(3):
