@@ -4,6 +4,7 @@ import asyncio
 import gc
 import math
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
@@ -14,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from pegboard import Concurrency, Policy, ReadonlyContext, Tool, ToolCall, ToolRegistry, ToolSpec
+from pegboard.dispatch import locks
 from pegboard.dispatch.locks import (
     EXCLUSIVE,
     SHARED,
@@ -845,3 +847,35 @@ def test_calls_go_on_exactly_when_no_earlier_one_that_conflicts_is_left(requests
         await asyncio.gather(*(task for task in calls.tasks.values() if not task.cancelled()))
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("keys", [8, 10_000])
+async def test_what_a_call_waits_for_is_found_in_as_many_steps_in_a_large_batch(keys):
+    registry, lines = ToolRegistry(), 0
+    by_number = Concurrency("key", ("n",))
+    registry.register(Tool.from_schema("probe", {"type": "object"}, steps_aside, concurrency=by_number))
+
+    def trace(frame, event, argument):
+        nonlocal lines
+        lines += event == "line"
+        return trace if frame.f_code.co_filename == locks.__file__ else None
+
+    async def lines_a_call(number):
+        nonlocal lines
+        calls = [ToolCall("probe", {"n": n % keys}, str(n)) for n in range(number)]
+        before, lines = sys.gettrace(), 0
+        sys.settrace(trace)
+        try:
+            outcome = await registry.dispatch(calls)
+        finally:
+            sys.settrace(before)
+        assert not any(each.is_error for each in outcome.results)
+        return lines / number
+
+    few = await lines_a_call(50)
+    assert few > 5
+    assert await lines_a_call(1000) < 1.5 * few
+
+
+async def steps_aside(arguments):
+    await asyncio.sleep(0)

@@ -449,7 +449,7 @@ class BatchScheduler:
 
     def __init__(self, requests: Iterable[LockRequest] = ()) -> None:
         self._requests: Final = [*requests]
-        self._left: Final = dict.fromkeys(range(len(self._requests)))  # an ordered set
+        self._left: Final = [*range(len(self._requests))]  # ascending
         self._suspended: Final[set[int]] = set()
         self._changes: Final[dict[int, asyncio.Event]] = {}  # for calls that others wait for
 
@@ -457,7 +457,7 @@ class BatchScheduler:
         """Adds a call at the end, and returns its index."""
         index = len(self._requests)
         self._requests.append(request)
-        self._left[index] = None
+        self._left.append(index)
         return index
 
     def set_request(self, index: int, request: LockRequest) -> None:
@@ -474,8 +474,10 @@ class BatchScheduler:
         """Records that a call has its locks, or has ended; idempotent."""
         if not has_ended and self._requests[index].path is not None:
             return
-        self._left.pop(index, None)
-        self._wake(index)
+        place = bisect_left(self._left, index)
+        if self._left[place : place + 1] == [index]:
+            del self._left[place]
+            self._wake(index)
 
     def suspend(self, index: int) -> None:
         """Records that a call continues in another turn."""
@@ -487,7 +489,8 @@ class BatchScheduler:
 
     def _blocker(self, index: int) -> int | None:
         """The last of the earlier calls that this one has to wait for."""
-        return next((each for each in reversed(self._left) if each < index and self._conflict(each, index)), None)
+        earlier = reversed(self._left[: bisect_left(self._left, index)])
+        return next((each for each in earlier if self._conflict(each, index)), None)
 
     def _conflict(self, earlier: int, later: int) -> bool:
         ones, others = self._requests[earlier], self._requests[later]
