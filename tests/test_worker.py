@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from types import SimpleNamespace
+import sys
 
 import pytest
 
@@ -97,6 +97,32 @@ async def test_a_request_is_run_and_answered(worker):
     assert worker.running == {}
 
 
+@pytest.mark.parametrize("name", ["echo", "missing"])
+def test_a_request_enters_the_same_functions_however_many_tools_a_worker_has(name):
+    def calls_of(number):
+        others = [Tool.from_schema(f"other_{n}", {"type": "object"}, lambda arguments: None) for n in range(number)]
+        worker, calls = Worker(LocalExecutor([*TOOLS, *others], permissions=Permissions(mode="bypass"))), 0
+
+        def profile(frame, event, argument):
+            nonlocal calls
+            calls += event == "call"
+
+        async def count():
+            await run(worker, name, {"text": "hi"})  # what is made once
+            sys.setprofile(profile)
+            try:
+                await worker.run(request(name, {"text": "hi"}), HERE)
+            finally:
+                sys.setprofile(None)
+            await worker.executor.aclose()
+
+        asyncio.run(count())
+        return calls
+
+    few = calls_of(1)
+    assert 0 < calls_of(500) < few + 50
+
+
 async def test_a_running_call_is_listed(worker):
     asked, go = asyncio.Event(), asyncio.Event()
 
@@ -171,11 +197,11 @@ async def test_a_fatal_error_ends_the_callers_turn(worker):
 
 
 async def test_an_executor_that_fails_answers_with_a_crash():
-    async def fail(request, caller):
-        raise RuntimeError("secret")
+    class Failing(LocalExecutor):
+        async def execute(self, request, caller=None):
+            raise RuntimeError("secret")
 
-    executor = SimpleNamespace(execute=fail, tools=lambda: TOOLS, refusal_of=lambda _: None)
-    response = await run(Worker(executor), "echo")
+    response = await run(Worker(Failing(TOOLS)), "echo")
     assert (response.kind, "secret" in response.error, "secret" in response.detail) == ("crashed", False, True)
 
 

@@ -117,9 +117,12 @@ class LocalExecutor:
 
     def tools(self) -> tuple[ToolInfo, ...]:
         """The tools that may be run: in the order of `active`, without duplicates, else by name."""
-        listed = sorted(self._tools) if self.active is None else dict.fromkeys(self.active)
-        specs = (self._tools[name].spec for name in listed if name in self._tools)
+        specs = (self._tools[name].spec for name in self._names())
         return tuple(ToolInfo(spec.name, spec.description, spec.input_schema) for spec in specs)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the tool of this name may be run."""
+        return name in self._tools and (self.active is None or name in self.active)
 
     def refusal_of(self, request: ExecutionRequest) -> ExecutionResponse | None:
         """The response to a request with the digest of another definition, which isn't executed; `None` for others."""
@@ -180,10 +183,13 @@ class LocalExecutor:
         return self._executors[name]
 
     def _find(self, name: str) -> Tool:
-        available = [info.name for info in self.tools()]
-        if name in available:
+        if name in self:
             return self._tools[name]
-        raise not_offered(name, available) if name in self._tools else unknown(name, available)
+        raise (not_offered if name in self._tools else unknown)(name, self._names())
+
+    def _names(self) -> list[str]:
+        listed = sorted(self._tools) if self.active is None else dict.fromkeys(self.active)
+        return [name for name in listed if name in self._tools]
 
 
 _WHOLE: Final = ResultLimits(lines=None, bytes=None, media_bytes=None)

@@ -429,7 +429,7 @@ class Worker:
             del self.running[number]
 
     async def _run(self, request: ExecutionRequest, caller: RemoteCaller) -> JsonObject:
-        if all(request.tool != each.name for each in self.executor.tools()):
+        if request.tool not in self.executor:
             detail = (
                 "Workers need the tools of their callers, with equal [rename], [prefix] and transforms; "
                 "queues tell workers apart."
