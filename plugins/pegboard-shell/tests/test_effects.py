@@ -205,7 +205,9 @@ def test_commands_that_may_destroy_something(command):
         "mv -f new sub/deep/../there",
         "cp new other/there sub",
         ["cp", "new", "there"],
+        "cp --no-dereference new there",
         "ls | tee there",
+        "ls | tee --output-error=warn there",
     ],
 )
 def test_commands_that_overwrite_a_file(command, top):
@@ -241,7 +243,9 @@ async def test_a_command_that_overwrites_a_file_in_its_own_folder_asks(make_regi
     [
         "echo x >> there",
         "mv -n new there",
+        "mv --no-clobber new there",
         "tee -a there",
+        "tee --append there",
         "echo '> there'",
         "make > /dev/null",
         "x > $Y",

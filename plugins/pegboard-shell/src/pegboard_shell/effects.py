@@ -2,10 +2,12 @@
 
 Lines are parsed as for permission rules: a command that another one runs (`sudo`, `sh -c`, `xargs`, `find -exec`) may
 destroy what it would by itself, a line that can't be parsed may destroy something, and neither counts as read-only.
+What is overwritten is known of the line's own commands only.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -46,6 +48,8 @@ _DESTROYERS: Final = """
     consul kv delete *|vault * delete *|gh repo delete *|gh release delete *|cargo yank *|npm unpublish *
     npm uninstall *|pip uninstall *|apt *remove *|apt *purge *|apt-get *remove *|apt-get *purge *
 """
+_APPENDS: Final = re.compile("-[^-]*a.*|--append")  # an option of `tee`
+_KEEPS: Final = re.compile("-[^-]*n.*|--no-clobber")  # an option of `mv` and `cp`
 
 
 def _patterns(text: str) -> list[str]:
@@ -76,16 +80,16 @@ _SHELL: Final = Tool.from_schema(
 def only_reads(arguments: Mapping[str, Any]) -> bool:
     """Whether a command certainly changes nothing; false for unknown commands."""
     command = _command_of(arguments)
-    return _decision(command, destroys=False) == "allow" and not any(map(may_run_or_write, _commands_in(command)))
+    return _decision(command, by_destroyers=False) == "allow" and not any(map(may_run_or_write, _commands_in(command)))
 
 
 def destroys(arguments: Mapping[str, Any]) -> bool:
     """Whether a command may destroy something, as far as is known; true if it can't be parsed."""
-    return _decision(_command_of(arguments), destroys=True) == "deny"
+    return _decision(_command_of(arguments), by_destroyers=True) == "deny"
 
 
 def overwrites(arguments: Mapping[str, Any], root: Path) -> bool:
-    """Whether a command overwrites an existing file, as far as is known.
+    """Whether a command overwrites an existing file, as far as is known: not by commands that this one runs.
 
     Args:
         arguments: The command and its folder.
@@ -109,10 +113,9 @@ def _commands_in(command: str | tuple[str, ...]) -> Iterator[list[str]]:
 def _targets(words: Sequence[str], folder: Path) -> Iterator[str]:
     """The files that one command overwrites, if it is known to."""
     program, operands = words[0] if words else "", [word for word in words[1:] if not word.startswith("-")]
-    options = "".join(word for word in words[1:] if word.startswith("-"))
-    if program == ">" or (program == "tee" and "a" not in options):
+    if program == ">" or (program == "tee" and not any(map(_APPENDS.fullmatch, words))):
         yield from operands
-    elif program in {"mv", "cp", "install"} and len(operands) > 1 and "n" not in options:
+    elif program in {"mv", "cp", "install"} and len(operands) > 1 and not any(map(_KEEPS.fullmatch, words)):
         *sources, target = operands
         is_folder = HOLE not in target and (folder / target).is_dir()
         yield from (f"{target}/{PurePath(source).name}" for source in sources) if is_folder else [target]
@@ -125,6 +128,6 @@ def _command_of(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:
 
 
 @lru_cache(512)
-def _decision(command: str | tuple[str, ...], *, destroys: bool) -> str | None:
+def _decision(command: str | tuple[str, ...], *, by_destroyers: bool) -> str | None:
     arguments = {"command": command if isinstance(command, str) else list(command)}
-    return (_DESTROYING if destroys else _READING).decide(_SHELL, arguments).action
+    return (_DESTROYING if by_destroyers else _READING).decide(_SHELL, arguments).action
