@@ -67,6 +67,13 @@ def test_a_text_is_found_near_the_end_of_what_was_written():
     assert buffer.holds(b"xdone")
 
 
+@pytest.mark.parametrize("before", [0, (1 << 15) - 3])
+def test_a_text_is_found_where_the_stored_beginning_ends(before):
+    buffer = TextBuffer(1 << 16)
+    buffer.add(b"x" * before + b"ready" + b"x" * ((1 << 15) - 3))
+    assert buffer.holds(b"ready")
+
+
 def test_escape_sequences_are_removed_and_control_characters_marked():
     assert readable("\x1b[1;31mred\x1b[0m \x1b]0;title\x07ok\x1b(B") == ("red ok\ufffd(B", 1)
     assert readable("a\0b\x7f\x85\tc\r\n") == ("a\ufffdb\ufffd\ufffd\tc\r\n", 3)

@@ -58,8 +58,12 @@ class TextBuffer(OutputBuffer):
 
     def holds(self, text: bytes) -> bool:
         """Whether this text is in the last part of what was written since the last `take`."""
+        near = _RECENT + len(text)
         with self.lock:
-            return text in (self.tail or self.head)[-(_RECENT + len(text)) :]
+            recent = self.tail[-near:]
+            if len(self.head) + len(self.tail) == self.size:  # nothing between was dropped
+                recent = self.head[max(len(self.head) + len(recent) - near, 0) :] + recent
+            return text in recent
 
     def take(self) -> Output:
         """Returns the output and empties the buffer."""
