@@ -52,7 +52,7 @@ def short_json(value: Any) -> str:
 
 
 def short_json_with_kind(value: Any) -> str:
-    """`shown` with the kind in front, for errors about the type: `string "25"`, `number 5`, `null`."""
+    """`short_json` with the kind in front, for errors about the type: `string "25"`, `number 5`, `null`."""
     if isinstance(value, bool):
         return f"boolean {short_json(value)}"
     if isinstance(value, int | float):
