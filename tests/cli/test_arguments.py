@@ -8,7 +8,7 @@ import click
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.cli.arguments import ALL_TYPES, SchemaType, read_arguments, read_words, typed
+from pegboard.cli.arguments import ALL_TYPES, SchemaType, convert_text, read_arguments, read_words
 
 SCHEMA = {
     "type": "object",
@@ -189,12 +189,12 @@ _TYPED = (
 def test_json_of_a_value_is_read_back_as_the_value(case):
     kind, value = case
     text = value if isinstance(value, str) else json.dumps(value)
-    assert typed(text, SchemaType({"type": kind}, {})) == value
+    assert convert_text(text, SchemaType({"type": kind}, {})) == value
 
 
 @given(st.text(), st.sampled_from(["string", "integer", "number", "boolean", "null", "object", "array"]))
 def test_any_text_is_read_without_an_error(text, kind):
-    value = typed(text, SchemaType({"type": kind}, {}))
+    value = convert_text(text, SchemaType({"type": kind}, {}))
     assert value == text or type(value) is not str
 
 

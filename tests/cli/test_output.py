@@ -21,7 +21,7 @@ from pegboard.cli import (
     rows_text,
     write_unbuffered,
 )
-from pegboard.cli.output import PLAIN, block, failure_text, redirect_stdout, result_text, screen_of, wrapped
+from pegboard.cli.output import PLAIN, block, failure_text, redirect_stdout, result_text, screen_of, wrap_text
 from pegboard.testing import watch_side_effects
 
 NASTY = "a\x1b[31m\u202eb\u200b"
@@ -129,7 +129,7 @@ def test_styles_show_where_there_is_colour():
     ],
 )
 def test_lines_are_wrapped_between_words(text, width, lines):
-    assert wrapped(text, width) == lines
+    assert wrap_text(text, width) == lines
 
 
 # The status line -----------------------------------------------------------------------------------------------------

@@ -180,7 +180,7 @@ def read_words(words: Iterable[str]) -> JsonObject:
     return {word.key: word.value(text) for word in map(_word, words)}
 
 
-def typed(text: str, hint: SchemaType) -> Any:
+def convert_text(text: str, hint: SchemaType) -> Any:
     """A text as a JSON value of a type that the schema allows, or else the text itself."""
     from pegboard.schema.messages import type_of
 
@@ -206,7 +206,7 @@ class _Word(NamedTuple):
     def value(self, hint: SchemaType) -> Any:
         """Its value, typed by the schema unless it is JSON."""
         if not self.is_json:
-            return typed(self.text, hint)
+            return convert_text(self.text, hint)
         try:
             return _strict(self.text)
         except ValueError as error:

@@ -19,7 +19,7 @@ import click
 from attrs import field
 
 from pegboard.cli.options import Options
-from pegboard.cli.table import LEAST_WIDTH, cells, fit, table, terminal_width, tool_table, wants_colour, wrapped
+from pegboard.cli.table import LEAST_WIDTH, cells, fit, table, terminal_width, tool_table, wants_colour, wrap_text
 from pegboard.errors import (
     ConfigError,
     DefinitionError,
@@ -252,7 +252,7 @@ def block(text: str, screen: Screen = PLAIN, *, indent: str = "", style: str = "
     if not text:
         return ""
     width = None if screen.width is None else max(screen.width - len(indent), LEAST_WIDTH)
-    lines = wrapped((text if is_visible else visible(text, newlines=True)).removesuffix("\n"), width)
+    lines = wrap_text((text if is_visible else visible(text, newlines=True)).removesuffix("\n"), width)
     return "".join(f"{indent}{screen.styled(line, style)}\n" for line in lines)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import attrs
 import click
 
-from pegboard.cli.arguments import SchemaType, typed
+from pegboard.cli.arguments import SchemaType, convert_text
 from pegboard.cli.output import Status, hide_status, json_line, stderr_screen, write_error, write_note, write_unbuffered
 from pegboard.cli.table import cells
 from pegboard.dispatch.approval.queue import AnyApprover, ask_later
@@ -154,8 +154,8 @@ def _form_dialogue(form: SchemaType) -> Generator[str, str, Answer]:
         line = yield visible(f"{title}{', several with commas' if item else ''}{usual}: ")
         if text := line.strip():
             words.append(text)
-            parts = [typed(part.strip(), item) for part in text.split(",")] if item else None
-            answers[name] = parts or typed(text, field)
+            parts = [convert_text(part.strip(), item) for part in text.split(",")] if item else None
+            answers[name] = parts or convert_text(text, field)
         elif default is not None:
             answers[name] = default
     fits = not validator_of(json_text(form.schema)).problems(answers)
@@ -265,7 +265,7 @@ def handle_interrupts(end: Callable[[], None]) -> Generator[None]:
 
 
 @contextmanager
-def exits_intercepted() -> Generator[None]:
+def intercept_exits() -> Generator[None]:
     """Turns `os._exit` in a tool into `SystemExit`, which fails the call only; forked processes really exit."""
     original, own = os._exit, os.getpid()
 
@@ -315,7 +315,7 @@ async def run_calls(
                     batch.interrupt("cancelled", "abort")
 
         batch = await registry.batch(calls, resolved, context, listener=listen, results=UNLIMITED, **options)
-        with handle_interrupts(lambda: batch.interrupt("interrupted", "abort")), exits_intercepted():
+        with handle_interrupts(lambda: batch.interrupt("interrupted", "abort")), intercept_exits():
             outcome = await batch.run()
         if unwritten:
             raise unwritten[0]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from attrs import evolve, frozen
 
-from pegboard.cli.arguments import SchemaType, read_words, typed
+from pegboard.cli.arguments import SchemaType, convert_text, read_words
 from pegboard.cli.options import Options
 from pegboard.cli.output import Status, redirect_stdout, write_note
 from pegboard.config import Config, is_named, load_config, normalised
@@ -158,7 +158,7 @@ def _check_settings(session: Session) -> None:
         plugin = word.partition(".")[0]
         if not is_named(plugin, plugin, known):
             raise click.UsageError(f"--set: no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
-        if plugin in failed and isinstance(value, str) and typed(value, SchemaType({}, {})) != value:
+        if plugin in failed and isinstance(value, str) and convert_text(value, SchemaType({}, {})) != value:
             write_note(f"--set {word}=... sets a string; for a number or other JSON, write {word}:=...")
 
 
@@ -458,7 +458,7 @@ def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, **fact
     from pegboard.plugins.plugin import Plugin, load_within
     from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
 
-    def called() -> None:
+    def call() -> None:
         loaded = Plugin(found.origin, found.load, settings)
         load_within(loaded.load, [])
         for implementation in loaded.implementations.get(hook, ()):
@@ -466,7 +466,7 @@ def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, **fact
 
     try:
         with redirect_stdout():
-            run_in_thread(LOAD_SECONDS, called)
+            run_in_thread(LOAD_SECONDS, call)
     except (KeyboardInterrupt, click.exceptions.Exit, click.Abort):
         raise
     except BaseException as error:

@@ -74,7 +74,7 @@ def cells(text: str) -> int:
     return len(text) if found < 0 else found  # negative for control characters
 
 
-def wrapped(text: str, width: int | None) -> list[str]:
+def wrap_text(text: str, width: int | None) -> list[str]:
     """The lines of a text, wrapped between words, indentation repeated; unchanged without a width."""
     lines = text.split("\n")
     return lines if width is None else [part for line in lines for part in _wrap(line, width)]

@@ -96,7 +96,7 @@ def _list(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> 
     places = sorted(_places(lines, set(arguments))) if arguments else list(range(len(lines)))
     if (plugin := options.get("--plugin")) is not None:
         places = [place for place in places if lines[place].split(b"\t", 2)[1] == os.fsencode(plugin)]
-    return _chosen(snapshot, options, lines, places)
+    return _listing(snapshot, options, lines, places)
 
 
 def _lines(snapshot: Snapshot) -> list[bytes]:
@@ -124,7 +124,7 @@ def _text(snapshot: Snapshot, kind: bytes, arguments: list[str]) -> Texts:
     return snapshot.section(kind).split(b"\0")[place], b""
 
 
-def _chosen(snapshot: Snapshot, options: dict[str, str], lines: list[bytes], places: list[int]) -> Texts:
+def _listing(snapshot: Snapshot, options: dict[str, str], lines: list[bytes], places: list[int]) -> Texts:
     """The tools at some places, at least one: as JSON, names or lines; for a terminal, as a table."""
     if not places:
         raise Declined  # the full command explains why, and suggests near names
@@ -150,7 +150,7 @@ def _search(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -
         raise Declined
     names = _rank_names(index, " ".join(arguments), int(limit)) if int(limit) else []
     lines = _lines(snapshot)
-    return _chosen(snapshot, options, lines, _places(lines, names))
+    return _listing(snapshot, options, lines, _places(lines, names))
 
 
 def _rank_names(index: bytes, text: str, limit: int) -> list[str]:
@@ -224,9 +224,9 @@ def _notice(text: str) -> str:
     """What standard error gets: the lines, wrapped for a terminal."""
     if not sys.stderr.isatty():
         return text
-    from pegboard.cli.table import LEAST_WIDTH, terminal_width, wrapped
+    from pegboard.cli.table import LEAST_WIDTH, terminal_width, wrap_text
 
-    return "\n".join(wrapped(text, max(terminal_width(sys.stderr.fileno()), LEAST_WIDTH)))
+    return "\n".join(wrap_text(text, max(terminal_width(sys.stderr.fileno()), LEAST_WIDTH)))
 
 
 def quiet_stdout() -> None:

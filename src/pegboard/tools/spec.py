@@ -367,7 +367,7 @@ def _kinds_text(given: Mapping[str, Any] | JsonText) -> JsonText:
     return json_text(dict(given)) if given else EMPTY_OBJECT
 
 
-def _parsed(name: str) -> Any:
+def _json_property(name: str) -> Any:
     """A property: the value of an attribute that is stored as JSON text, new at each read."""
     return property(lambda spec: None if (text := getattr(spec, name)) is None else json.loads(text), doc="")
 
@@ -438,12 +438,12 @@ class ToolSpec:
     )
     _meta: JsonText = field(default=EMPTY_OBJECT, alias="meta", converter=with_name("meta", json_text))
 
-    input_schema: ClassVar[JsonSchema] = _parsed("input_schema_text")
-    output_schema: ClassVar[JsonSchema | None] = _parsed("output_schema_text")
-    permission_arguments: ClassVar[dict[str, ArgumentKind]] = _parsed("_permission_arguments")
-    provider_arguments: ClassVar[JsonObject] = _parsed("_provider_arguments")
-    provider_options: ClassVar[JsonObject] = _parsed("_provider_options")
-    meta: ClassVar[JsonObject] = _parsed("_meta")
+    input_schema: ClassVar[JsonSchema] = _json_property("input_schema_text")
+    output_schema: ClassVar[JsonSchema | None] = _json_property("output_schema_text")
+    permission_arguments: ClassVar[dict[str, ArgumentKind]] = _json_property("_permission_arguments")
+    provider_arguments: ClassVar[JsonObject] = _json_property("_provider_arguments")
+    provider_options: ClassVar[JsonObject] = _json_property("_provider_options")
+    meta: ClassVar[JsonObject] = _json_property("_meta")
 
     def __attrs_post_init__(self) -> None:
         if self.kind == "freeform" and self.input_schema_text is NO_INPUT:

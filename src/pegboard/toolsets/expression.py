@@ -104,12 +104,12 @@ class _Parser:
         return predicate
 
     def any(self) -> Predicate:
-        return any_of(*self.joined("or", self.all))
+        return any_of(*self.members("or", self.all))
 
     def all(self) -> Predicate:
-        return all_of(*self.joined("and", self.one))
+        return all_of(*self.members("and", self.one))
 
-    def joined(self, word: str, rule: Callable[[], Predicate]) -> Iterator[Predicate]:
+    def members(self, word: str, rule: Callable[[], Predicate]) -> Iterator[Predicate]:
         yield rule()
         while self.takes(word):
             yield rule()
@@ -137,8 +137,8 @@ class _Parser:
                 self.refuse(f"no value after {before!r}: write {before}VALUE without a space; '' is empty", place)
             self.check_whole(_VALUE, value, place)
             if key[-1] in ("'", '"'):
-                key = f"{STATE}.{self.unquoted(key.removeprefix(f'{STATE}.'), self.position)}"
-            predicate: Predicate = Matches(key, self.unquoted(value, place))
+                key = f"{STATE}.{self.unquote(key.removeprefix(f'{STATE}.'), self.position)}"
+            predicate: Predicate = Matches(key, self.unquote(value, place))
         else:
             self.check_word(term)
             predicate = Flag(term) if term in FLAGS else Custom(self.custom[term], term)
@@ -150,7 +150,7 @@ class _Parser:
             what = "a value has to be quoted as a whole or not at all, and can't contain a quote if it isn't"
             self.refuse(what, place + len(text) - len(rest))
 
-    def unquoted(self, text: str, place: int) -> str:
+    def unquote(self, text: str, place: int) -> str:
         if text[0] == "'":
             return text[1:-1]
         try:

@@ -292,7 +292,7 @@ def check_result(answer: Any) -> ToolsetResult:
         elif (problem := schema_problem(item)) is not None:
             problems.append(problem)
         elif tools.setdefault(item.spec.name, item) is not item:
-            problems.append(_repeated(item.spec.name))
+            problems.append(_duplicate_problem(item.spec.name))
     if type(answer) is not ToolsetResult:
         return ToolsetResult(tools.values(), first_problems(problems))
     own = map(_limit_problem, first_problems([*answer.problems]))
@@ -314,7 +314,7 @@ def _limit_problem(given: Problem) -> Problem:
     return Problem(cause, tool, fix=fix, error=error, note=given.note is True)
 
 
-def _repeated(name: str) -> Problem:
+def _duplicate_problem(name: str) -> Problem:
     return Problem(f"it has two tools called {name!r}; the first is offered", name)
 
 
@@ -490,7 +490,7 @@ class ToolChange:
             if name in faults:
                 problems.append(Problem(f"tool {name!r} can't be {self.word}: {faults[name]}", name))
             elif tools.setdefault(changed.spec.name, changed) is not changed:
-                problems.append(_repeated(changed.spec.name))
+                problems.append(_duplicate_problem(changed.spec.name))
         self._mapper.trim(offer)
         failed = (Reason(self.word, "out", f"failed: {cause}", name) for name, cause in faults.items())
         dropped = (evolve(each, tool=self.rename(each.tool)) for each in offer.dropped)

@@ -424,14 +424,14 @@ class _Reshaping:
         """The tool's functions that take arguments, adapted to those that the model sees."""
         hooks = {name: getattr(self.tool, name) for name in ("preview", "confirms", "work_dir", "permission_values")}
         return {
-            **{name: self.on_given(hook) for name, hook in hooks.items() if hook is not None},
+            **{name: self.with_own_names(hook) for name, hook in hooks.items() if hook is not None},
             "handler": attrs.evolve(handler, make_binder=self.binder),
-            "by_arguments": {name: self.on_given(function) for name, function in self.tool.by_arguments.items()},
+            "by_arguments": {name: self.with_own_names(function) for name, function in self.tool.by_arguments.items()},
             "checks": self.problems,
             "prepare_arguments": self.tool.prepare_arguments and self.prepare,
         }
 
-    def on_given(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def with_own_names(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)  # so that it shows whether it takes the context
         def call(arguments: JsonMapping, *more: Any, **named: Any) -> Any:
             return function(self.reshape.original_arguments(arguments), *more, **named)
@@ -461,7 +461,7 @@ class _Reshaping:
     def binder(self) -> Binder:
         bind = self.tool.bind
 
-        def bind_shown(context: ToolContext, arguments: JsonMapping) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        def bind_visible(context: ToolContext, arguments: JsonMapping) -> tuple[Sequence[Any], Mapping[str, Any]]:
             given = self.reshape.original_arguments(arguments)
             try:
                 return bind(context, given)
@@ -472,7 +472,7 @@ class _Reshaping:
                 self.check_visible(name, error.reason)
                 raise StructureError(error.reason, (self.reshape.rename.get(f"{name}", name), *rest)) from None
 
-        return bind_shown
+        return bind_visible
 
     def with_new_names(self, text: str) -> str:
         """A problem with the new names."""

@@ -96,7 +96,7 @@ class Worker:
         return not (self._is_retired or self._program.is_over or self._answers.fault)
 
     @property
-    def printed(self) -> str:
+    def output_tail(self) -> str:
         """The end of what it has printed."""
         return self._program.errors.tail.decode(errors="replace") if self._program.errors is not None else ""
 

@@ -217,9 +217,9 @@ class LlmToolset(ToolsetBase):
         try:
             answer = await worker.call(tool, arguments, context.call_id)
         except WorkerError as error:
-            operator_log().warning("llm's %s: %s\n%s", package.label, error, worker.printed)
+            operator_log().warning("llm's %s: %s\n%s", package.label, error, worker.output_tail)
             text = f"The outcome of {context.tool} is unknown: {package.label} didn't answer ({error})."
-            return ToolResult.error("unknown_outcome", text, detail=worker.printed)
+            return ToolResult.error("unknown_outcome", text, detail=worker.output_tail)
         if "pause" in answer:
             confirmation = context.confirmation
             if confirmation is not None and not confirmation.confirmed:
@@ -244,7 +244,7 @@ async def _load_all(missing: Sequence[Package], packages: Sequence[Package], set
             try:
                 facts = await worker.load()
             except WorkerError as error:
-                facts: JsonObject = {"failure": str(error), "trace": worker.printed}
+                facts: JsonObject = {"failure": str(error), "trace": worker.output_tail}
             finally:
                 worker.end()
         if "failure" in facts:

@@ -186,7 +186,7 @@ class ChildProcesses:
             has_time = ended.ending in (Ending.TIMED_OUT, Ending.NOT_IMPORTED, Ending.STOPPED)
             code = await self._in_thread(child.end, self.grace if has_time else 0.0)
             return _no_answer(ended, request, code, child, self.import_timeout)
-        printed = child.printed
+        printed = child.output_tail
         if child.calls == self.calls or response.kind == "crashed":
             await self._in_thread(child.end, self.grace)
         else:
@@ -282,7 +282,7 @@ def _no_answer(
         child: The child.
         import_timeout: How long it could import the tool's module, in seconds.
     """
-    name, output = request.tool, f"\nIts last output:\n{child.printed}" if child.printed else ""
+    name, output = request.tool, f"\nIts last output:\n{child.output_tail}" if child.output_tail else ""
     if ended.ending in (Ending.TIMED_OUT, Ending.NOT_IMPORTED):
         text = f"{name} gave no result within {request.timeout:g} s. Its process was ended."
         if ended.ending is Ending.NOT_IMPORTED:

@@ -113,7 +113,7 @@ class ChildProcess:
         return not self.is_disconnected and not _readable([self.link], 0)
 
     @property
-    def printed(self) -> str:
+    def output_tail(self) -> str:
         """The end of the last call's output."""
         return self._printed.tail.decode(errors="replace")
 

@@ -12,10 +12,10 @@ from pegboard_search.search import search_tool
 @hookimpl
 def pegboard_register_tools(register: Callable[[Any], None]) -> None:
     """Registers `find_tools`, which finds deferred tools."""
-    register(search_tool("find_tools").evolve(process_request=needed))
+    register(search_tool("find_tools").evolve(process_request=hide_if_useless))
 
 
-def needed(request: ModelRequest) -> ModelRequest | None:
+def hide_if_useless(request: ModelRequest) -> ModelRequest | None:
     """The request without `find_tools` where no tool is deferred, or another tool finds them."""
     tools = request.tools
     if tools is None:

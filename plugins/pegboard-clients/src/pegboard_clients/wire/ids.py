@@ -207,7 +207,7 @@ class MadeCalls:
         identity, was = self._ids.take(own)
         kept = {**facts, **({ORIGINAL: was} if was else {})}
         made = made_call(known, arguments, identity, {self.provider: kept} if kept else None, fault, most=self.most)
-        return made if made.invalid else self._meant(made)
+        return made if made.invalid else self._without_nulls(made)
 
     def freeform(
         self, name: object, text: object, own: object, facts: JsonMapping, fault: CallFault | None = None
@@ -219,7 +219,7 @@ class MadeCalls:
         fault = ARGUMENTS_TOO_LONG if len(free) > self.most else fault
         return self.call(name, {INPUT: free[: self.most]}, own, facts, fault)
 
-    def _meant(self, call: ToolCall) -> ToolCall:
+    def _without_nulls(self, call: ToolCall) -> ToolCall:
         """The call without the nulls that a strict schema required."""
         given: Any = call.arguments
         schema = None if isinstance(given, str) and "null" not in given else self.schemas(call.name)
