@@ -153,7 +153,7 @@ def _seconds(text: str) -> float:
     with suppress(ValueError):
         if 0 < (number := float(text)) <= _MOST_SECONDS:  # "nan" isn't
             return number
-    raise click.BadParameter(f"{text!r} is not a number of seconds above 0.")
+    raise click.BadParameter(f"{text!r} is not a number of seconds above 0")
 
 
 def call_options(function: F) -> F:

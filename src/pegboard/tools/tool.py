@@ -440,7 +440,7 @@ def make_tool(
     except (TypeError, ValueError) as error:
         raise DefinitionError(str(error), tool=name) from None
     for each in filter(spec.is_encoded, () if "permission_values" in options else spec.permission_arguments):
-        text = f"permission_arguments: rules can't match {each!r}, which is encoded as base64. Take a str."
+        text = f"permission_arguments: rules can't match {each!r}, which is encoded as base64; take a str"
         raise DefinitionError(text, tool=name)
     made = Tool(spec, handler, **attributes)
     if "examples" not in options:

@@ -254,7 +254,7 @@ def turns_of(messages: Sequence[Message], wire: Wire[Any]) -> list[JsonObject]:
     for place, message in enumerate(messages):
         conversation.add(message, place)
     if not (turns := conversation.turns()):
-        raise ExportError("there is no message to send.", exporter=wire.family)
+        raise ExportError("there is no message to send", exporter=wire.family)
     if turns[0]["role"] != "user":
         turns.insert(0, {"role": "user", "content": [wire.text(OPENING)]})
     for turn in turns:

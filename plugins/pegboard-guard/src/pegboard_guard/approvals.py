@@ -164,7 +164,7 @@ class FileApprovals:
         except FileNotFoundError:
             return self._grants(0.0)
         except (OSError, ValueError, PendingError) as error:
-            raise PendingError(f"{self.path} can't be read: {error}. Correct it, or move it away.") from error
+            raise PendingError(f"{self.path} can't be read: {error}; correct it, or move it away") from error
         return self._grants(read.seen, sessions={**read.sessions}, used=read.used)
 
     def _write(self, grants: MemoryGrants, seen: float) -> None:

@@ -54,8 +54,8 @@ def servers_from(table: Mapping[str, Any]) -> dict[str, Server]:
 def _server(name: str, table: Any) -> Server:
     place = f"plugins.openai.servers.{name}"
     if not name or "/" in name:
-        raise ValueError(f"{place}: {name!r:.80} isn't a valid name; models are named SERVER/MODEL.")
+        raise ValueError(f"{place}: {name!r:.80} isn't a valid name; models are named SERVER/MODEL")
     server = read_table(Server, table, place)
     if server.api_key and server.api_key_env:
-        raise ValueError(f"{place}: it has api_key and api_key_env; leave one out.")
+        raise ValueError(f"{place}: it has api_key and api_key_env; leave one out")
     return server

@@ -311,11 +311,11 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     session = open_session(options)
     if as_list:
         if name is not None or where is not None or check or strict:
-            raise click.UsageError("--list can't be combined with '--to', '--where', '--check' or '--strict'.")
+            raise click.UsageError("--list can't be combined with '--to', '--where', '--check' or '--strict'")
         _write_exporters(session.registry, as_json=as_json)
         return 0
     if not name:
-        raise click.UsageError("Missing option '--to'; --list lists the exporters.")
+        raise click.UsageError("Missing option '--to'; --list lists the exporters")
     try:
         with redirect_stdout():  # plugins may print
             exporter = session.registry.exporter(name)
