@@ -249,12 +249,12 @@ class Dispatcher:
         from pegboard.dispatch.approve import asking_of
 
         state = self.begin(call.name, call.arguments, call.id, context, snapshot, settings)
-        unknown = CallError("unknown_outcome", f"{call.name} has no run to attach to.")
-        asking_of(state, no_run_error=unknown)
+        no_run = CallError("unknown_outcome", f"{call.name} has no run to attach to.")
+        asking_of(state, no_run_error=no_run)
         await self.run(state, is_alone=True)
         if state.fatal is not None:
             raise state.fatal
-        return None if state.result is None or state.result.text == unknown.text else state.result
+        return state.result if no_run.__traceback__ is None else None  # it was raised, whatever callbacks made of it
 
     def batch(
         self,

@@ -24,6 +24,7 @@ from pegboard import (
     ToolCall,
     ToolError,
     ToolRegistry,
+    ToolResult,
     tool,
     tool_of,
 )
@@ -198,6 +199,14 @@ async def test_a_host_that_restarts_attaches_to_a_call(tmp_path):
 async def test_a_tool_that_runs_here_has_no_run_to_attach_to():
     registry = ToolRegistry()
     registry.register(tool_of(delete))
+    assert await registry.attach(CALL, ANN) is None
+
+
+@pytest.mark.parametrize("stage", ["on_tool_error", "after_tool"])
+async def test_a_callback_makes_no_result_of_a_run_that_is_not_there(stage):
+    registry = ToolRegistry()
+    registry.register(tool_of(delete))
+    registry.add_callback(stage, lambda tool: ToolResult("nothing to do"))
     assert await registry.attach(CALL, ANN) is None
 
 
