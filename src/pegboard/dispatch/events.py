@@ -148,14 +148,17 @@ class CallCompleted(CallEnded):
 
 @frozen
 class CallFailed(CallEnded):
-    """The tool ran and failed."""
+    """The tool or a callback failed, or the call ran out of time."""
 
     type: ClassVar[str] = "call_failed"
 
 
 @frozen
 class CallRefused(CallEnded):
-    """The tool did not run: unknown, not offered, invalid, denied, rejected, over a limit, or nothing to run."""
+    """The call was unknown, not offered, invalid, denied, rejected or over a limit, or there is nothing to run.
+
+    After a `CallRunning` of the call, the tool may have run until then: what it asked for was denied, say.
+    """
 
     type: ClassVar[str] = "call_refused"
 

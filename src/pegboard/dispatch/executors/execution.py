@@ -239,7 +239,7 @@ class ExecutionResponse(SayableRecord):
         error: The error's text for the model, or `None`.
         is_error: Whether the call failed.
         kind: The kind of error, or `None`. Without one, and with `tool_failure`, an error is the tool's own result;
-            with any other the call itself failed. `on_error` callbacks run in both cases.
+            with any other the call itself failed. `on_tool_error` callbacks run in both cases.
         metadata: Data for the user interface. `{"retryable": True}` with the kind `tool_failure` means that the same
             call may succeed later.
         attachments: Files for the user interface: their bytes, type and name.
