@@ -483,6 +483,24 @@ def test_a_patch_sees_what_it_has_done_to_a_file_before(top, write, apply):
     assert (top / "b").read_text() == "new\n"
 
 
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        (["Add File: x", "+2", "Update File: x", "Move to: y", "Delete File: a"], {"A y": "2\n", "D a": None}),
+        (["Update File: a", "Move to: x", "-1", "+2", "Update File: x", "Move to: y", "-2", "+3"], {"M y": "3\n"}),
+        (["Update File: a", "Move to: x", "Delete File: x"], {"D a": None}),
+        (["Update File: a", "Move to: x", "Update File: x", "Move to: a", "-1", "+2"], {"M a": "2\n"}),
+        (["Update File: a", "Move to: x", "Delete File: x", "Add File: x", "+2"], {"A x": "2\n", "D a": None}),
+    ],
+)
+def test_a_file_that_a_patch_has_added_or_moved_may_be_moved_or_deleted_by_it(top, write, apply, lines, after):
+    write({"a": "1\n"})
+    result = apply(*(line if line[0] in "+-" else f"*** {line}" for line in lines))
+    assert result.text.split("\n")[1:] == list(after)
+    written = {path.name: path.read_text() for path in top.iterdir()}
+    assert written == {row[2:]: text for row, text in after.items() if text is not None}
+
+
 def test_a_file_may_only_be_moved(top, write, apply):
     write({"a": b"\x00binary"})
     assert not apply("*** Update File: a", "*** Move to: b/a").is_error

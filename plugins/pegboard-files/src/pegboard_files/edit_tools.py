@@ -481,7 +481,8 @@ class PatchRun:
             self._absent(patch.path).data = patch.content.encode()
             return
         file = self._find_file(patch.path, follow=patch.kind != "delete")
-        if patch.move is not None and resolve(file.before.root, patch.path, follow=False) != file.before.parts:
+        root = file.before.root
+        if patch.move is not None and resolve(root, patch.path, create=True, follow=False) != file.before.parts:
             raise ToolError(
                 f"{patch.path!r} is a link to {file.before.name!r}, and links can't be moved. "
                 "Move that file instead, or delete the link."
@@ -491,10 +492,11 @@ class PatchRun:
             new = PatchedText(text, file.before.name, self.deadline).apply(patch.chunks)
             file.data = text.bytes_of(new, file.before.name)
         if patch.move is not None:
-            target = self._absent(patch.move)
-            target.data, target.like = file.data, file.before
+            target, moved = self._absent(patch.move), file.like or file.before
+            target.data = file.data
+            target.like = None if moved.mode is None or moved is target.before else moved
         if patch.move is not None or patch.kind == "delete":
-            file.data = None
+            file.data = file.like = None
 
 
 def _no_change(text: str) -> ToolError:
