@@ -357,6 +357,7 @@ def test_a_long_list_comes_in_pages(write, files):
     last = files.list_directory(offset=8, limit=4)
     assert names(last) == ["08", "09"]
     assert last.structured_content["note"] == "Entries 9-10 of 10."
+    assert files.list_directory(offset=10).text == "[No more entries.]"
 
 
 def test_an_empty_directory_says_so(top, files):

@@ -99,12 +99,12 @@ class Settings:
 def listing_note(walk: Walk, offset: int, shown: int, total: int) -> str:
     """The note on a page of a directory."""
     notes = [_stop_note(walk)]
-    if shown < total:
+    if not shown:
+        notes.append("No more entries." if total else "No entries to list.")
+    elif shown < total:
         notes.append(f"Entries {offset + 1}-{offset + shown} of {total:,}.")
     if offset + shown < total:
         notes.append(f"To continue, use offset={offset + shown}.")
-    elif not total:
-        notes.append("No entries to list.")
     return _join(*notes, _omission_note(walk), _denial_note(walk))
 
 
