@@ -216,9 +216,8 @@ class EditTools:
     def patch_tool(self) -> Tool:
         """`apply_patch`, a freeform tool; models without freeform tools pass the patch as the argument `input`."""
         options: Any = {**self._CHANGES, "concurrency": "exclusive", "preview": self._preview, "work_dir": self._folder}
-        options |= {"title": "Apply a patch", "check": _faults, "permission_values": self._paths, "idempotent": False}
-        options["meta"] = {EDITS_BY: "patch"}
-        options["examples"] = [{"input": EXAMPLE}]
+        options |= {"title": "Apply a patch", "check": _argument_errors, "permission_values": self._paths}
+        options |= {"idempotent": False, "meta": {EDITS_BY: "patch"}, "examples": [{"input": EXAMPLE}]}
         return Tool.freeform("apply_patch", self._apply_patch, grammar=Grammar("lark", GRAMMAR), **options)
 
     def _paths(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> dict[str, list[str]]:
@@ -276,7 +275,7 @@ class EditTools:
     def _plan(
         self, arguments: Mapping[str, Any], roots: Roots, session: object, deadline: Deadline, *, read_first: bool
     ) -> Planned:
-        """Plans a call with these arguments; changes nothing."""
+        """Plans a call of the tool that has such arguments; changes nothing. Edits are JSON data in a preview."""
         if "input" in arguments:
             run = PatchRun(roots, partial(self.seen.check, session), deadline)
             return run.plan(read_patch(arguments["input"]))
@@ -290,8 +289,8 @@ class EditTools:
         return plan_edit(state, [each if isinstance(each, Edit) else _edit_of(each) for each in edits], deadline)
 
 
-def _faults(arguments: Mapping[str, Any]) -> list[str]:
-    """The argument errors of a patch."""
+def _argument_errors(arguments: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the arguments of `apply_patch`."""
     try:
         if len(arguments["input"]) > MAX_PATCH:
             return [f"input: a patch has at most {MAX_PATCH:,} characters; split it into several patches"]
@@ -325,11 +324,8 @@ class EditToolChoice:
             return None  # only one kind of tool is offered
         left_out = "replacement" if patches else "patch"
         reason = f"model {model!r} {'matches' if patches else 'matches none of'} the setting patch_models"
-        return request.evolve(
-            tools=request.tools.without(
-                "edit_tools", {name: reason for name, kind in kinds.items() if kind == left_out}
-            )
-        )
+        without = {name: reason for name, kind in kinds.items() if kind == left_out}
+        return request.evolve(tools=request.tools.without("edit_tools", without))
 
 
 def _edit_of(arguments: Mapping[str, Any]) -> Edit:
@@ -393,10 +389,11 @@ class _PatchedFile:
 
     before: FileState
     data: bytes | None
-    like: FileState | None = None
+    like: FileState | None = None  # the file that was moved here
 
     @property
-    def kind(self) -> str:
+    def letter(self) -> str:
+        """What was done to it, as codex reports it: `"A"` (added), `"M"` (modified) or `"D"` (deleted)."""
         if self.data is None:
             return "D"
         return "A" if (self.like or self.before).data is None else "M"
@@ -437,7 +434,7 @@ class PatchRun:
             raise ToolError("The patch changes nothing: the files already have this content.")
         moved = {id(file.like) for file in changed}
         shown = [file for file in changed if file.data is not None or id(file.before) not in moved]
-        rows = [f"{file.kind} {file.before.name}" for file in sorted(shown, key=lambda file: "AMD".index(file.kind))]
+        rows = sorted((f"{file.letter} {file.before.name}" for file in shown), key=lambda row: "AMD".index(row[0]))
         return Planned(
             [Change(file.before, file.data, file.like) for file in changed],
             [
@@ -447,7 +444,7 @@ class PatchRun:
             "\n".join(["Success. Updated the following files:", *rows]),
         )
 
-    def _file(self, path: str, *, follow: bool = True) -> _PatchedFile:
+    def _file_at(self, path: str, *, follow: bool = True) -> _PatchedFile:
         root = self.roots.of(path)
         parts = resolve(root, path, create=True, follow=False)
         if follow and root.place(parts) not in self._files:  # else it is a link that the patch deletes, or no link
@@ -461,14 +458,14 @@ class PatchRun:
                 raise ToolError("The files of this patch are too large together. Split it into several patches.")
         return self._files[place]
 
-    def _absent(self, path: str) -> _PatchedFile:
-        file = self._file(path)
+    def _new_file(self, path: str) -> _PatchedFile:
+        file = self._file_at(path)
         if file.data is not None:
             raise ToolError(f"{file.before.name!r} already exists. Update it, or delete it first.")
         return file
 
-    def _find_file(self, path: str, *, follow: bool = True) -> _PatchedFile:
-        file = self._file(path, follow=follow)
+    def _existing_file(self, path: str, *, follow: bool = True) -> _PatchedFile:
+        file = self._file_at(path, follow=follow)
         if file.data is None:
             resolve(self.roots.of(path), path)  # raises for a missing file, with near misses
             raise ToolError(
@@ -478,9 +475,9 @@ class PatchRun:
 
     def _apply(self, patch: FilePatch) -> None:
         if patch.kind == "add":
-            self._absent(patch.path).data = patch.content.encode()
+            self._new_file(patch.path).data = patch.content.encode()
             return
-        file = self._find_file(patch.path, follow=patch.kind != "delete")
+        file = self._existing_file(patch.path, follow=patch.kind != "delete")
         root = file.before.root
         if patch.move is not None and resolve(root, patch.path, create=True, follow=False) != file.before.parts:
             raise ToolError(
@@ -492,7 +489,7 @@ class PatchRun:
             new = PatchedText(text, file.before.name, self.deadline).apply(patch.chunks)
             file.data = text.bytes_of(new, file.before.name)
         if patch.move is not None:
-            target, moved = self._absent(patch.move), file.like or file.before
+            target, moved = self._new_file(patch.move), file.like or file.before
             target.data = file.data
             target.like = None if moved.mode is None or moved is target.before else moved
         if patch.move is not None or patch.kind == "delete":

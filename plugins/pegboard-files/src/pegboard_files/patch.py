@@ -13,8 +13,8 @@
     *** End Patch
 
 Lines are searched from the end of the previous chunk: exactly, then in one Unicode normal form, then without trailing
-blanks, then without leading and trailing blanks, then with typographic characters as ASCII. They have to be there once,
-or once after the line that `@@` names; with several matches the patch is refused.
+blanks, then without leading and trailing blanks, then with typographic characters as ASCII. They have to be there once.
+After a line that `@@` names the first match counts, unless that line is there again before another match.
 """
 
 from __future__ import annotations
@@ -305,19 +305,19 @@ class PatchedText:
         return self._join()
 
     def _apply(self, chunk: Chunk) -> None:
-        start, other = self._at, None
+        start, again = self._at, 0  # where the last head ends, and where it ends once more
         for head in chunk.heads:
             found = self._places([head], start)
             if not found:
                 raise self._not_found([head], start, "the line after '@@' wasn't found")
-            start, other = found[0] + 1, next((place + 1 for place in found[1:2]), None)
+            start, again = (place + 1 for place in [*found, len(self._lines)][:2])
         if not chunk.old:
             if chunk.heads:
                 raise ToolError(
                     f"In {self.name!r}, it isn't clear where after '@@ {chunk.heads[-1]}' to add the new lines. "
                     "Include an unchanged line before or after them, with a space in front of it."
                 )
-            self._done.append((len(self._lines), 0, self._new(chunk.rows, len(self._lines))))
+            self._done.append((len(self._lines), 0, self._new_lines(chunk.rows, len(self._lines))))
             return
         found = self._places(chunk.old, start, at_end=chunk.at_end)
         if not found and chunk.rows[-1] == (" ", "") and len(chunk.old) > 1:
@@ -327,14 +327,13 @@ class PatchedText:
             raise self._not_found(
                 chunk.old, start, "these lines weren't found" + (" at its end" if chunk.at_end else "")
             )
-        also = found[1:] if not chunk.heads else [each for each in found[1:] if other is not None and each >= other]
-        if also and (not chunk.heads or other is None or found[0] < other):
+        if len(found) > 1 and (not chunk.heads or found[0] < again <= found[-1]):
             shown = ", ".join(str(place + 1) for place in found[:MAX_SHOWN])
             raise ToolError(
-                f"In {self.name!r}, these lines occur more than once (at lines {shown}):\n{_excerpt(chunk.old)}\n"
+                f"In {self.name!r}, these lines occur more than once (at lines {shown}):\n{_beginning(chunk.old)}\n"
                 "Include more of the lines around them, or a line '@@ ' with the class or function that contains them."
             )
-        self._done.append((found[0], len(chunk.old), self._new(chunk.rows, found[0])))
+        self._done.append((found[0], len(chunk.old), self._new_lines(chunk.rows, found[0])))
         self._at = found[0] + len(chunk.old)
 
     def _places(self, wanted: Sequence[str], start: int, *, at_end: bool = False) -> list[int]:
@@ -368,9 +367,9 @@ class PatchedText:
         text = f"In {self.name!r}, {what}"
         if start and self._places(wanted, 0):
             text += f" after line {start}, only before it: changes must be in the order of the file"
-        return ToolError(f"{text}:\n{_excerpt(wanted)}\n{near_miss(self._lines, wanted, self.deadline)}")
+        return ToolError(f"{text}:\n{_beginning(wanted)}\n{near_miss(self._lines, wanted, self.deadline)}")
 
-    def _new(self, rows: Sequence[Row], at: int) -> list[str]:
+    def _new_lines(self, rows: Sequence[Row], at: int) -> list[str]:
         """The new lines from `at` on; context lines are copied from the file."""
         new: list[str] = []
         old = "\n".join(text for kind, text in rows if kind != "+")
@@ -465,6 +464,7 @@ def _reindent(line: str, indents: Mapping[str, str]) -> str:
     return indents.get(known, known) + rest + line[len(indent) :]
 
 
-def _excerpt(lines: Sequence[str]) -> str:
+def _beginning(lines: Sequence[str]) -> str:
+    """The first lines of a chunk, for an error."""
     text = "\n".join(lines[:MAX_SHOWN])
     return text if len(text) <= 1_000 and len(lines) <= MAX_SHOWN else f"{text[:1_000]}\n..."
