@@ -37,7 +37,7 @@ MOST_TEXT: Final = 20_000
 _MOST_COMMAND: Final = 300
 
 _SYNTAX_CHECKS: Final = {"sh -n", "bash -n", "zsh -n", "node --check", "php -l", "deno check", "deno fmt", "deno lint"}
-"""Interpreters that only examine a file, by their first word."""
+"""The first two words of the commands with which an interpreter only examines a file."""
 
 _RUN_A_FILE: Final = {"runpy", "pdb", "cProfile", "profile", "trace"}
 """Modules of Python that run a file."""
@@ -236,13 +236,13 @@ class _Checking:
 
     Attributes:
         call: The call.
-        last: When it ends, as of `time.monotonic()`.
+        end: When it has to end, as of `time.monotonic()`.
         room: How many characters may still be shown.
         left_out: How many checks weren't run, as no time was left.
     """
 
     call: ToolContext
-    last: float
+    end: float
     room: int = MOST_TEXT
     left_out: int = 0
 
@@ -270,7 +270,7 @@ class _Checking:
 
     def _run(self, command: ToolSettings, state: FileState) -> CheckRun | None:
         """Runs one program for one file; `None`: no time is left."""
-        if time.monotonic() >= self.last or self.call.cancelled:
+        if time.monotonic() >= self.end or self.call.cancelled:
             self.left_out += 1
             return None
         given = {"path": _argument("/".join(state.parts))}
@@ -310,9 +310,9 @@ class _Checking:
         own.check_runs(command.with_holes)
         own.check_files(_programs(words, folder))
         environment = command.environment(command.with_holes, **PLAIN_OUTPUT, **trace_variables(self.call))
-        seconds = max(round(self.last - time.monotonic(), 1), _LEAST_SECONDS)
+        seconds = max(round(self.end - time.monotonic(), 1), _LEAST_SECONDS)
         program = start_program(words, seconds=seconds, cwd=folder, env=environment)
-        while not program.is_over and time.monotonic() < self.last + _DEATH_SECONDS:
+        while not program.is_over and time.monotonic() < self.end + _DEATH_SECONDS:
             program.join(_POLL_SECONDS)
             if self.call.cancelled:
                 program.end(now=True)

@@ -136,12 +136,12 @@ def _page_text(page: PageObject, deadline: Deadline) -> str:
             raise _DeadlineError
 
     check()
-    if sum(_image_sizes(page)) > MAX_PAGE:  # parsing them can't be ended, and takes seconds for a megabyte
+    if sum(_drawn_sizes(page)) > MAX_PAGE:  # parsing them can't be ended, and takes seconds for a megabyte
         return "[This page is too complex to be read.]"
     return page.extract_text(visitor_operand_before=check)
 
 
-def _image_sizes(page: PageObject) -> Iterator[int]:
+def _drawn_sizes(page: PageObject) -> Iterator[int]:
     """The bytes of what a page draws: its own content, and the forms in it."""
     content = page.get_contents()
     yield 0 if content is None else len(content.get_data())

@@ -29,7 +29,7 @@ _TAILS: Final = (
 )
 
 Line: TypeAlias = tuple[str, bool]
-"""A regular expression, and `False` where the line begins with `!`."""
+"""A regular expression, and its verdict: `True`, or `False` where the line begins with `!`."""
 
 
 @frozen
@@ -37,8 +37,7 @@ class Rules:
     """The lines of one ignore file, or the globs of one call.
 
     Attributes:
-        sets: Groups of lines, the last ones first: RE2's set of expressions, and for each whether it includes
-            (or begins with `!`).
+        sets: Groups of lines, the last ones first: RE2's set of expressions, and the verdict of each.
     """
 
     sets: tuple[tuple[Any, tuple[bool, ...]], ...]
@@ -52,10 +51,10 @@ class Rules:
         Returns:
             `True` where it matches, `False` where it begins with `!`, `None` where no line matches.
         """
-        for expressions, includes in self.sets:
+        for expressions, verdicts in self.sets:
             matching: list[int] | None = expressions.Match(path)
             if matching:
-                return includes[max(matching)]
+                return verdicts[max(matching)]
         return None
 
 
@@ -83,10 +82,10 @@ def translate(line: str) -> Line | None:
         # The directories below; pathspec treats `a/**/` as `a/`.
         line = line.rstrip() + "*/"
     try:
-        regex, include = GitIgnoreSpecPattern.pattern_to_regex(line)
+        regex, verdict = GitIgnoreSpecPattern.pattern_to_regex(line)
     except GitIgnorePatternError:
         return None
-    return None if regex is None or include is None else (_for_one_entry(regex), include)
+    return None if regex is None or verdict is None else (_for_one_entry(regex), verdict)
 
 
 def _for_one_entry(regex: str) -> str:
@@ -102,15 +101,15 @@ def _rule_set(lines: list[Line]) -> tuple[Any, tuple[bool, ...]]:
     options.log_errors = False
     options.never_capture = True
     expressions = re2.Set.SearchSet(options)
-    includes: list[bool] = []
-    for regex, include in lines:
+    verdicts: list[bool] = []
+    for regex, verdict in lines:
         try:
             expressions.Add(regex)
         except re2.error:
             continue
-        includes.append(include)
+        verdicts.append(verdict)
     expressions.Compile()
-    return expressions, tuple(includes)
+    return expressions, tuple(verdicts)
 
 
 MAX_GLOB: Final = 1_000
@@ -179,10 +178,10 @@ def names_hidden(pattern: str) -> bool:
 
 def _glob_rules(patterns: Sequence[str]) -> Rules | None:
     both = [each for pattern in patterns for each in dict.fromkeys((pattern, with_literal_brackets(pattern)))]
-    return compile_rules([line for pattern in both for line in _lines(pattern)]) if patterns else None
+    return compile_rules([line for pattern in both for line in _expanded(pattern)]) if patterns else None
 
 
-def _lines(pattern: str) -> list[str]:
+def _expanded(pattern: str) -> list[str]:
     """A pattern as lines of an ignore file, with its braces expanded."""
     import bracex
 

@@ -27,6 +27,8 @@ _SHARE: Final = 0.9
 """The part of a call's own time limit that work may take, so that the results so far reach the model."""
 
 _CHECKED: Final = 1_000
+"""Items between two looks at the clock."""
+
 T = TypeVar("T")
 
 
@@ -281,7 +283,7 @@ class OpenRoot:
         try:
             status = os.fstat(opened)
             if not stat.S_ISREG(status.st_mode):
-                _regular(self.label(parts), status)
+                _check_regular(self.label(parts), status)
             if status.st_size > most:
                 return None
             data = os.read(opened, status.st_size + 1)  # a fixed, larger size costs more, in page faults
@@ -298,10 +300,10 @@ class OpenRoot:
         """
         self.check(parts)
         # Opening a device can have effects, so its type is checked first.
-        _regular(self.label(parts), self.status(parts))
+        _check_regular(self.label(parts), self.status(parts))
         opened = os.open(parts[-1], _FILE, dir_fd=self.directory(parts[:-1]))
         try:
-            _regular(self.label(parts), os.fstat(opened))
+            _check_regular(self.label(parts), os.fstat(opened))
         except ToolError:
             os.close(opened)
             raise
@@ -391,7 +393,8 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
     return "link" if entry.is_symlink() else "other"
 
 
-def _regular(name: str, found: os.stat_result) -> None:
+def _check_regular(name: str, found: os.stat_result) -> None:
+    """Raises `ToolError` unless a status is that of a regular file."""
     kind = kind_of(found.st_mode)
     if kind == "directory":
         raise ToolError(f"{name!r} is a directory. Use list_directory or glob to see its files.")
@@ -404,6 +407,10 @@ MAX_LINKS: Final = 40
 
 MAX_PARTS: Final = 1_000
 """Components of one path, or of the target of one link."""
+
+
+class MissingError(ToolError):
+    """A file or directory doesn't exist."""
 
 
 def resolve(root: OpenRoot, asked: str, *, create: bool = False, follow: bool = True) -> Parts:
@@ -428,14 +435,14 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False, follow: bool = 
             _go_up(root, done, asked)
         elif part not in {"", "."}:
             try:
-                name, target = _look(root, tuple(done), part, asked)
+                name, target = _find_entry(root, tuple(done), part, asked)
             except MissingError:
                 if create:
                     below = (each for each in todo[::-1] if each not in {"", "."})
                     return _new_parts(root, (*done, part, *below), asked)
                 root.check((*done, part), asked)
                 raise
-            if target is None or not (follow or any(part not in {"", "."} for part in todo)):
+            if target is None or (not follow and all(part in {"", "."} for part in todo)):
                 done.append(name)
                 continue
             links += 1
@@ -510,7 +517,7 @@ def _outside(asked: str) -> ToolError:
     )
 
 
-def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, str | None]:
+def _find_entry(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, str | None]:
     """The name of the entry that a component refers to, and its target if it is a link."""
     try:
         name, fd = part, root.directory(parent)
@@ -531,26 +538,19 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
 
 def _find_by_label(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
     """The one name that is shown as this component, or else equals it in another Unicode normal form."""
-    names, form = _names(root, parent), normalized("NFC", part)
+    names, form = _readable_names(root, parent), normalized("NFC", part)
     same = [name for name in names if printable(name) == part] or [
         name for name in names if not name.isascii() and normalized("NFC", name) == form
     ]
     if len(same) == 1:
         return same[0]
-    near = [root.label((*parent, name)) for name in suggest(part, names)]
-    hint = (
-        f"Did you mean {' or '.join(map(repr, near))}?"
-        if near
-        else "Use list_directory or glob to find the right path."
-    )
+    hint = "Use list_directory or glob to find the right path."
+    if near := [root.label((*parent, name)) for name in suggest(part, names)]:
+        hint = f"Did you mean {' or '.join(map(repr, near))}?"
     raise MissingError(f"{printable(asked)!r} doesn't exist. {hint}")
 
 
-class MissingError(ToolError):
-    """A file or directory doesn't exist."""
-
-
-def _names(root: OpenRoot, parent: Parts) -> list[str]:
+def _readable_names(root: OpenRoot, parent: Parts) -> list[str]:
     """The names in a directory that may be read; none if it may not be listed."""
     try:
         return [name for name, _ in root.children(parent)] if root.is_allowed(parent) else []

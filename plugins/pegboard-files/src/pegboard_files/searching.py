@@ -346,5 +346,5 @@ class Search:
 
 
 def _size(text: str) -> int:
-    # Path and line number take space too.
+    """Bytes of a line in a result, with some for its number and path."""
     return len(text.encode()) + 16

@@ -146,14 +146,8 @@ def _stop_note(walk: Walk) -> str:
 
 def _omission_note(walk: Walk) -> str:
     """The number of hidden and ignored entries; those in a directory that was left out aren't counted."""
-    left = [
-        f"{count:,} {what} (use {flag}=true)"
-        for count, what, flag in (
-            (walk.left_hidden, "hidden", "hidden"),
-            (walk.left_ignored, "ignored", "no_ignore"),
-        )
-        if count
-    ]
+    counts = (walk.left_hidden, "hidden", "hidden"), (walk.left_ignored, "ignored", "no_ignore")
+    left = [f"{count:,} {what} (use {flag}=true)" for count, what, flag in counts if count]
     return f"Not shown: {', '.join(left)}." if left else ""
 
 
@@ -331,9 +325,9 @@ class FileTools:
             parts = resolve(root, path)
             with as_tool_error(root.label(parts)), root.open_file(parts) as file:
                 stamp = stamp_of(os.fstat(file.fileno()))
-                wanted = root.label(parts), offset, limit, self._deadline(call)
-                contents = None if raw else read_contents(file, *wanted)
-                shown = read_text(file, *wanted) if contents is None else ToolResult(contents)
+                page = root.label(parts), offset, limit, self._deadline(call)
+                contents = None if raw else read_contents(file, *page)
+                shown = read_text(file, *page) if contents is None else ToolResult(contents)
                 self.seen.note(session_of(call), root.place(parts), stamp)
                 return shown
 

@@ -18,7 +18,8 @@ MAX_TURN_DIFF: Final = 200_000
 MAX_LISTED: Final = 1_000
 """Files that are listed of a turn."""
 
-_SHORT: Final = 10_000  # characters of a diff
+_SHORT: Final = 10_000
+"""Characters of a diff: where one of no more doesn't fit, none of the others is tried."""
 
 _FILE_SECONDS: Final = 5.0
 """How long the diff of one file may take; at most half of the time that is left for all."""
@@ -77,7 +78,7 @@ def diff_of_turn(store: TurnStore, turn: TurnOfSession, deadline: Deadline) -> T
     Raises:
         ToolError: The store can't be read.
     """
-    changed = added = removed = named = 0
+    changed = added = removed = listed_characters = 0
     room, is_full = MAX_TURN_DIFF, False
     diffs, files = list[str](), list[ListedChange]()
     for change in store.changes(turn):
@@ -88,12 +89,12 @@ def diff_of_turn(store: TurnStore, turn: TurnOfSession, deadline: Deadline) -> T
             diff, note = _diff_of_file(change, deadline.within(_FILE_SECONDS))
             if (size := len(json.dumps(diff.text, ensure_ascii=False))) > room:
                 note = f"its diff is too long to be shown: {len(diff.text):,} characters"
-                is_full = size <= _SHORT  # further ones hardly fit, either
+                is_full = size <= _SHORT
             else:
                 diffs.append(diff.text)
                 room, added, removed = room - size, added + diff.added, removed + diff.removed
-        named += len(change.name)
-        if len(files) < MAX_LISTED and named <= MAX_TURN_DIFF:
+        listed_characters += len(change.name)
+        if len(files) < MAX_LISTED and listed_characters <= MAX_TURN_DIFF:
             files.append(ListedChange(change.name, change.kind, note))
     return TurnDiff(changed, added, removed, "".join(diffs), files)
 

@@ -31,8 +31,8 @@ from pegboard_files.tools import Settings
 from pegboard_files.writing import Change, FileState, commit_each, hold_folder, link_or_rename, read_state, recover
 
 _DAY: Final = 86_400.0
-_NAMES_ONLY: Final = 200
-"""Bytes that a file counts whose contents aren't kept."""
+_NAME_BYTES: Final = 200
+"""Bytes that a file counts besides its contents."""
 
 _MOST_MISSED: Final = 1_000
 """Turns that are remembered for a change that couldn't be recorded."""
@@ -222,7 +222,7 @@ class TurnStore:
         if row is not None and connection.execute(f"DELETE {where}", (turn, place)).rowcount:
             folders, intent = json.loads(row[0]), FileChange(*row[1:])
             if intent.new_digest == found:
-                self._record(connection, turn, intent, folders)
+                self._add_change(connection, turn, intent, folders)
 
     def _settle_rest(self) -> None:
         """Settles the intents of calls that failed or were killed; those of running ones have their folder locked.
@@ -345,32 +345,32 @@ class TurnStore:
                     if changes := list(starmap(FileChange, found)):  # another undo may have been faster
                         yield changes
 
-    def _record(
+    def _add_change(
         self, connection: sqlite3.Connection, turn: int, change: FileChange, folders: Sequence[tuple[str, str]]
     ) -> None:
-        """Records a change that was made, and the folders that it has made: the place and name of each."""
+        """Adds a change that was made to its turn, and the folders that it has made: the place and name of each."""
         place, old, new = change.place, change.old, change.new
         query = "SELECT kept, new_digest, coalesce(length(old), 0), size FROM changes "
         row = connection.execute(f"{query}WHERE turn = ? AND place = ? AND NOT is_folder", (turn, place)).fetchone()
-        kept, last_digest, old_size, known = row or (True, change.old_digest, len(old or b""), 0)
+        kept, last_digest, old_size, last_size = row or (True, change.old_digest, len(old or b""), 0)
         disturbed = last_digest != change.old_digest if row else change.disturbed
-        size = old_size + len(new or b"") + _NAMES_ONLY
+        size = old_size + len(new or b"") + _NAME_BYTES
         used, files = connection.execute("SELECT bytes, files FROM turns WHERE id = ?", (turn,)).fetchone()
-        kept = bool(kept) and used - known + size <= self.most_bytes and files + (row is None) <= self.most_files
-        size = size if kept else _NAMES_ONLY
+        kept = bool(kept) and used - last_size + size <= self.most_bytes and files + (row is None) <= self.most_files
+        size = size if kept else _NAME_BYTES
         insert = "INSERT OR IGNORE INTO changes (turn, place, root, is_folder, name) VALUES (?, ?, ?, 1, ?)"
         connection.executemany(insert, [(turn, folder, change.root, name) for folder, name in folders])
         contents = {} if kept else {"old": None, "new": None}
-        row_now = evolve(change, kept=kept, disturbed=disturbed, **contents)
+        added = evolve(change, kept=kept, disturbed=disturbed, **contents)
         connection.execute(
             f"INSERT INTO changes (turn, size, {_COLUMNS}) VALUES ({', '.join('?' * 14)}) "  # noqa: S608
             "ON CONFLICT (turn, place, is_folder) DO UPDATE SET size = excluded.size, kept = excluded.kept, "
             "mode = coalesce(mode, excluded.mode), disturbed = disturbed OR excluded.disturbed, "
             "new_digest = excluded.new_digest, old = CASE WHEN excluded.kept THEN old END, new = excluded.new",
-            (turn, size, *astuple(row_now)),
+            (turn, size, *astuple(added)),
         )
         connection.execute(
-            "UPDATE turns SET bytes = bytes + ?, files = files + ? WHERE id = ?", (size - known, row is None, turn)
+            "UPDATE turns SET bytes = bytes + ?, files = files + ? WHERE id = ?", (size - last_size, row is None, turn)
         )
 
     def _forget(self, connection: sqlite3.Connection, turn: int) -> None:

@@ -55,7 +55,7 @@ class Layer:
 
 
 @frozen
-class Ignoring:
+class IgnoreRules:
     """All ignore rules of one directory, in each tuple the deepest directory first.
 
     Attributes:
@@ -89,7 +89,7 @@ class Ignoring:
                     return verdict
         return None
 
-    def below(self, read: Callable[[str], str | None], depth: int, prefix: str = "", *, is_top: bool) -> Ignoring:
+    def below(self, read: Callable[[str], str | None], depth: int, prefix: str = "", *, is_top: bool) -> IgnoreRules:
         """The rules of a directory in this one: its own ignore files before these.
 
         Args:
@@ -103,7 +103,7 @@ class Ignoring:
             text = read(path)
             return () if text is None else (Layer(rules_of(text), depth, prefix),)
 
-        return Ignoring(
+        return IgnoreRules(
             layers(".rgignore") + self.rgignore,
             layers(".ignore") + self.ignore,
             layers(".gitignore") + (() if is_top else self.gitignore),
@@ -112,7 +112,7 @@ class Ignoring:
         )
 
 
-NOTHING_IGNORED: Final = Ignoring()
+NOTHING_IGNORED: Final = IgnoreRules()
 
 
 def matchable(name: str) -> str:
@@ -122,25 +122,25 @@ def matchable(name: str) -> str:
     return os.fsencode(name).decode(errors="replace").replace("\n", "\ufffd")
 
 
-def rules_above(place: str) -> Ignoring:
+def rules_above(place: str) -> IgnoreRules:
     """The rules that the root inherits: from the repository around it and the user's global excludes.
 
     Args:
         place: The absolute path of the root, links resolved.
     """
     text = _read_anywhere(_global_excludes())
-    holding = Ignoring(everywhere=() if text is None else (Layer(rules_of(text), 0),))
+    rules = IgnoreRules(everywhere=() if text is None else (Layer(rules_of(text), 0),))
     root = Path(place)
     for above in _repository_around(root):
         prefix = "/".join(map(matchable, root.relative_to(above).parts)) + "/"
         # Reading above the root is fine: the operator chose the root.
-        holding = holding.below(
+        rules = rules.below(
             lambda name, above=above: _read_anywhere(f"{above}/{name}"), 0, prefix, is_top=(above / ".git").exists()
         )
-    return holding
+    return rules
 
 
-def rules_in(root: OpenRoot, parts: Parts, above: Ignoring) -> Ignoring:
+def rules_in(root: OpenRoot, parts: Parts, above: IgnoreRules) -> IgnoreRules:
     """The rules of a directory below the root.
 
     Args:
@@ -189,6 +189,10 @@ def _text(file: BinaryIO) -> str | None:
     return data.decode(errors="replace")
 
 
+# ripgrep reads git's configuration in the same way: one key, in any section.
+_EXCLUDES_FILE: Final = re.compile(r'(?im)^[ \t]*excludesfile[ \t]*=[ \t]*"?(?P<path>[^"\n]*[^"\s])')
+
+
 def _global_excludes() -> str:
     """The path of the user's global excludes: git's `core.excludesFile`, or its default."""
     home = os.environ.get("HOME", "")
@@ -200,8 +204,6 @@ def _global_excludes() -> str:
     return f"{config}/git/ignore"
 
 
-# ripgrep reads git's configuration in the same way: one key, in any section.
-_EXCLUDES_FILE: Final = re.compile(r'(?im)^[ \t]*excludesfile[ \t]*=[ \t]*"?(?P<path>[^"\n]*[^"\s])')
 MAX_DEPTH: Final = 200
 """The maximum depth of a walk below the root; each level takes a little more time."""
 
@@ -211,7 +213,7 @@ Entry: TypeAlias = tuple[str, Parts, str, Kind]
 Links are given, but not followed. A plain tuple, and no parts of its own, as few of many entries match.
 """
 
-_Folder: TypeAlias = tuple[Parts, str, Ignoring, Iterator[Child]]
+_Folder: TypeAlias = tuple[Parts, str, IgnoreRules, Iterator[Child]]
 """A directory of a walk: its parts, what its entries' paths begin with, its rules, and the entries that are left."""
 
 
@@ -256,9 +258,9 @@ class Walk:
             OSError: `start` itself can't be listed.
             ToolError: `start` itself has too many entries.
         """
-        todo = [self._open(start, "", self._rules_above(start))]
+        todo = [self._open(start, "", self._inherited_rules(start))]
         while todo:
-            folder, prefix, ignoring, children = todo[-1]
+            folder, prefix, rules, children = todo[-1]
             for name, kind in children:
                 if self.deadline.is_over:
                     self.stopped = True
@@ -266,46 +268,44 @@ class Walk:
                 path = prefix + printable(name)
                 yield path, folder, name, kind
                 if deep and kind == "directory" and not self.globs.prunes(inside := path + "/"):
-                    todo += self._open_if_readable((*folder, name), inside, ignoring)
+                    todo += self._open_if_readable((*folder, name), inside, rules)
                     break
             else:
                 todo.pop()
 
-    def _rules_above(self, start: Parts) -> Ignoring:
+    def _inherited_rules(self, start: Parts) -> IgnoreRules:
         """The rules of the parent of `start`, read from above the root downwards."""
         if self.no_ignore:
             return NOTHING_IGNORED
-        ignoring = rules_above(self.root.places[0])
+        rules = rules_above(self.root.places[0])
         for depth in range(len(start)):
-            ignoring = rules_in(self.root, start[:depth], ignoring)
-        return ignoring
+            rules = rules_in(self.root, start[:depth], rules)
+        return rules
 
-    def _open_if_readable(self, parts: Parts, prefix: str, ignoring: Ignoring) -> list[_Folder]:
+    def _open_if_readable(self, parts: Parts, prefix: str, rules: IgnoreRules) -> list[_Folder]:
         try:
             if len(parts) <= MAX_DEPTH:
-                return [self._open(parts, prefix, ignoring)]
+                return [self._open(parts, prefix, rules)]
         except (OSError, ToolError):
             pass
         self.unreadable += 1
         return []
 
-    def _open(self, parts: Parts, prefix: str, ignoring: Ignoring) -> _Folder:
+    def _open(self, parts: Parts, prefix: str, rules: IgnoreRules) -> _Folder:
         children = self.root.children(parts)
         children.sort(key=_bytes_of)
         if not self.no_ignore and any(name in IGNORE_FILES for name, _ in children):
-            ignoring = rules_in(self.root, parts, ignoring)
+            rules = rules_in(self.root, parts, rules)
         above = tuple(map(matchable, parts))
-        is_plain = ignoring == NOTHING_IGNORED
+        is_plain = rules == NOTHING_IGNORED
         left = [
-            child
-            for child in children
-            if (is_plain and child[0][0] != ".") or self._is_included(child, above, ignoring)
+            child for child in children if (is_plain and child[0][0] != ".") or self._is_included(child, above, rules)
         ]
-        return parts, prefix, ignoring, iter(left)
+        return parts, prefix, rules, iter(left)
 
-    def _is_included(self, child: Child, above: Parts, ignoring: Ignoring) -> bool:
+    def _is_included(self, child: Child, above: Parts, rules: IgnoreRules) -> bool:
         name, kind = child
-        verdict = ignoring.verdict((*above, matchable(name)), directory=kind == "directory")
+        verdict = rules.verdict((*above, matchable(name)), directory=kind == "directory")
         if verdict:
             self.left_ignored += 1
             return False

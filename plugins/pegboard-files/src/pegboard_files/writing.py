@@ -334,7 +334,7 @@ def commit(
     recover()
     made: list[FileState] = []
     slots: list[_Slot] = []
-    note: Path | None = None
+    journal: Path | None = None
     with ExitStack() as stack:
         try:
             with _report_errors(changes):
@@ -343,12 +343,12 @@ def commit(
                 for step in (_Slot.check, _Slot.stage, *([_Slot.keep] if len(slots) > 1 else [])):
                     for slot in slots:
                         step(slot)
-                note = _write_journal(slots) if len(slots) > 1 else None
+                journal = _write_journal(slots) if len(slots) > 1 else None
                 deadline.check("Preparing the change")
                 stack.enter_context(record or nullcontext())
                 for slot in slots:
                     slot.put_in_place()
-                note = note and note.rename(note.with_suffix(_DONE))
+                journal = journal and journal.rename(journal.with_suffix(_DONE))
         except BaseException:
             _undo(slots)
             for folder in reversed(made):
@@ -358,9 +358,9 @@ def commit(
         else:
             _clean(slots)
         finally:
-            if note is not None:
+            if journal is not None:
                 with suppress(OSError):
-                    note.unlink()
+                    journal.unlink()
         return [slot.put or None for slot in slots]
 
 
@@ -462,7 +462,7 @@ def recover() -> None:
             slots: list[_Slot] = []
             for entry in json.loads(read_private(str(path), MAX_JOURNAL)):
                 root = stack.enter_context(open_root(entry["root"]))
-                stamp = (0, 0, 0, 0) if entry["had"] else None
+                stamp = (0, 0, 0, 0) if entry["had"] else None  # an undo only asks whether there is one
                 state = FileState(root, tuple(entry["parts"]), stamp=stamp)
                 folder = os.dup(root.directory(state.parts[:-1]))
                 stack.callback(os.close, folder)
