@@ -30,7 +30,7 @@ from pegboard.cli.tool_texts import (
 )
 from pegboard.cli.warm import answer
 from pegboard.plugins.cache import Stamps, write_snapshot
-from pegboard.plugins.snapshot import environment, own_version
+from pegboard.plugins.snapshot import own_version, snapshot_place
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "description": 'Quoted "é", ,"inputSchema":'}}}
 FILES, GIT = Origin("files", "pegboard-files", "0.1.0"), Origin("git", "pegboard-git", "2")
@@ -64,7 +64,7 @@ def watched(tmp_path) -> Path:
 def store(watched: Path, tools: list[Tool], problems: list[Problem]) -> Path:
     stamps = Stamps()
     stamps.add(str(watched))
-    place = environment()
+    place = snapshot_place()
     assert place is not None
     assert write_snapshot(place, sections_of(tools, problems, commands=COMMANDS), stamps)
     return Path(place[1])
@@ -184,7 +184,7 @@ def test_without_a_snapshot_it_declines(run_warm):
 
 
 def test_without_a_place_for_snapshots_it_declines(run_warm, snapshot, monkeypatch):
-    monkeypatch.setattr(warm, "environment", lambda: None)
+    monkeypatch.setattr(warm, "snapshot_place", lambda: None)
     assert run_warm("list") == (None, "", "")
 
 
@@ -361,7 +361,7 @@ def settled(site):
 
 @pytest.fixture
 def place(settled):
-    place = environment()
+    place = snapshot_place()
     assert place is not None
     return place
 

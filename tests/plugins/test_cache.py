@@ -23,7 +23,7 @@ from pegboard.plugins.cache import (
     write_snapshot,
 )
 from pegboard.plugins.manifest import PluginManifest
-from pegboard.plugins.snapshot import Environment, environment, is_fresh, own_files
+from pegboard.plugins.snapshot import SnapshotPlace, is_fresh, own_files, snapshot_place
 from pegboard.testing import FoundPlugin, discover
 
 MANIFEST = PluginManifest("demo", "demo", "1.0", tools=(ToolSpec("a", "Does é."),), faults=("one refused",))
@@ -223,7 +223,7 @@ SECTIONS = {b"plain": b"text"}
 
 
 @pytest.fixture
-def place(tmp_path) -> Environment:
+def place(tmp_path) -> SnapshotPlace:
     return b"key", str(tmp_path / "cache/snapshots/x")
 
 
@@ -251,7 +251,7 @@ def test_the_number_of_snapshots_is_bounded(place, monkeypatch, tmp_path):
 
 def test_the_environment_names_the_file(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    place = environment()
+    place = snapshot_place()
     assert place is not None
     assert Path(place[1]).parent == tmp_path / "pegboard/snapshots"
 

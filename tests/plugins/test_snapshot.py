@@ -14,7 +14,7 @@ import pytest
 from installed import OLD, write
 from pegboard.plugins import snapshot
 from pegboard.plugins.cache import Stamps, write_snapshot
-from pegboard.plugins.snapshot import Environment, Snapshot, environment, open_snapshot
+from pegboard.plugins.snapshot import Snapshot, SnapshotPlace, open_snapshot, snapshot_place
 
 SECTIONS = {b"plain": "alpha\tdemo\té\n".encode(), b"more": b"", b"version": b"registry 1"}
 
@@ -41,8 +41,8 @@ def stamps(watched) -> Stamps:
 
 
 @pytest.fixture
-def place() -> Environment:
-    place = environment()
+def place() -> SnapshotPlace:
+    place = snapshot_place()
     assert place is not None
     return place
 
@@ -54,7 +54,7 @@ def written(place, stamps):
 
 
 @contextmanager
-def opened(place: Environment) -> Iterator[Snapshot]:
+def opened(place: SnapshotPlace) -> Iterator[Snapshot]:
     """The open snapshot, which has to be valid."""
     snapshot = open_snapshot(place)
     assert snapshot is not None
@@ -146,7 +146,7 @@ def test_a_damaged_body_raises(written, damaged, section):
 
 
 def key(**environ: str) -> bytes:
-    place = environment({**os.environ, **environ})
+    place = snapshot_place({**os.environ, **environ})
     assert place is not None
     return place[0]
 
@@ -188,11 +188,11 @@ def test_the_key_depends_on_the_current_folder_if_it_is_on_the_path(monkeypatch,
 
 
 def test_no_environment_without_a_cache_folder_or_a_current_folder(tmp_path, monkeypatch):
-    assert environment({"HOME": "relative"}) is None
+    assert snapshot_place({"HOME": "relative"}) is None
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    assert environment() is None
+    assert snapshot_place() is None
 
 
 # Which pegboard this is ----------------------------------------------------------------------------------------------

@@ -118,9 +118,9 @@ def own_command(name: str) -> click.Command:
 
 def plugin_command_lines(context: click.Context) -> list[tuple[str, str]]:
     """Name and short help of each plugin's command, from the listing snapshot if it is valid; imports no plugin."""
-    from pegboard.plugins.snapshot import environment, open_snapshot
+    from pegboard.plugins.snapshot import open_snapshot, snapshot_place
 
-    place = environment()
+    place = snapshot_place()
     if place is not None and (snapshot := open_snapshot(place)) is not None:
         with closing(snapshot):
             lines = snapshot.section(b"commands").decode().splitlines()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from pegboard.plugins.snapshot import Snapshot, environment, open_snapshot
+from pegboard.plugins.snapshot import Snapshot, open_snapshot, snapshot_place
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def answer(argv: Sequence[str]) -> int | None:
         request = _read(argv) if instruction is None else None
     except Declined:
         return None
-    place = environment()
+    place = snapshot_place()
     snapshot = None if place is None else open_snapshot(place)
     if snapshot is None:
         return None

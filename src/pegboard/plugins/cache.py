@@ -30,7 +30,7 @@ from pegboard.plugins.snapshot import (
     MAGIC,
     MISSING,
     MOST_SECONDS,
-    Environment,
+    SnapshotPlace,
     open_snapshot,
     own_files,
     own_key,
@@ -160,7 +160,7 @@ class CachedManifests:
             with suppress(OSError):
                 Path(place[1]).unlink()
 
-    def _place(self, found: FoundPlugin, settings: Mapping[str, Any]) -> Environment | None:
+    def _place(self, found: FoundPlugin, settings: Mapping[str, Any]) -> SnapshotPlace | None:
         """The key and the file of an entry; `None` where a setting has no stable text."""
         digest = ""
         if settings:
@@ -191,7 +191,7 @@ def _plain(value: Any) -> Any:
     return f"{type(value).__name__} {value.isoformat()}"
 
 
-def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: Stamps, until: int = 0) -> bool:
+def write_snapshot(place: SnapshotPlace, sections: Mapping[bytes, bytes], stamps: Stamps, until: int = 0) -> bool:
     """Stores what the warm command prints; returns whether it was stored.
 
     It isn't where the stamps, taken before anything was read, can't show every later change, as for a file that changed
@@ -202,7 +202,7 @@ def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: 
     return _write(place, sections, stamps, until, most=_MOST_SNAPSHOTS)
 
 
-def _write(place: Environment, sections: Mapping[bytes, bytes], stamps: Stamps, until: int, *, most: int) -> bool:
+def _write(place: SnapshotPlace, sections: Mapping[bytes, bytes], stamps: Stamps, until: int, *, most: int) -> bool:
     """Writes a snapshot, and deletes the oldest in its folder beyond `most`; returns whether it was written."""
     key, path = place
     *starts, end = accumulate(map(len, sections.values()), initial=0)

@@ -10,7 +10,7 @@ A snapshot is one file, written atomically; a reader keeps it open, so it never 
     <header: a tuple, by marshal>
     <body: the sections, one after the other>
 
-The header has the environment's key; when it expires (seconds since 1970, 0 for never); section -> offset in the body,
+The header has the snapshot's key; when it expires (seconds since 1970, 0 for never); section -> offset in the body,
 length, CRC-32; and path -> stamp (`mtime_ns:size`, or `-` where there is nothing).
 """
 
@@ -39,11 +39,14 @@ _MOST_HEADER_BYTES = 16 * 1024 * 1024
 _VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 
 
-Environment = tuple[bytes, str]  # the key of a snapshot (interpreter, `sys.path`, project, variables), and its file
+SnapshotPlace = tuple[bytes, str]  # the key of a snapshot, which names all that it is valid for; and its file
 
 
-def environment(environ: Mapping[str, str] = os.environ) -> Environment | None:
-    """The environment of this process, before a plugin changes `sys.path`; `None` where there are no snapshots."""
+def snapshot_place(environ: Mapping[str, str] = os.environ) -> SnapshotPlace | None:
+    """The place of this process's listing snapshot; `None` where there is none. Ask before a plugin changes `sys.path`.
+
+    The key has the interpreter, `sys.path`, the project and the variables that listings depend on.
+    """
     cache = known_user_folder("cache", environ)
     try:
         folder = os.getcwd()
@@ -106,8 +109,8 @@ class Snapshot:
         self._file.close()
 
 
-def open_snapshot(place: Environment) -> Snapshot | None:
-    """The snapshot of an environment; `None` where there is none, it isn't private, is damaged, or is stale."""
+def open_snapshot(place: SnapshotPlace) -> Snapshot | None:
+    """The snapshot of a place; `None` where there is none, it isn't private, is damaged, or is stale."""
     key, path = place
     try:
         file = open(open_private(path), "rb")  # noqa: SIM115  the caller closes it

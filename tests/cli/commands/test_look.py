@@ -379,7 +379,7 @@ class TestSnapshot:
         assert warm.answer(["list"]) is None
 
     def test_a_list_works_without_snapshots(self, run, site, monkeypatch):
-        monkeypatch.setattr("pegboard.cli.commands.look.environment", lambda: None)
+        monkeypatch.setattr("pegboard.cli.commands.look.snapshot_place", lambda: None)
         assert "wipe" in run("list")[1]
 
 

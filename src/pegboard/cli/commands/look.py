@@ -48,7 +48,7 @@ from pegboard.errors import ExportError, UnknownToolError, did_you_mean, first_p
 from pegboard.json import count_text
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.load import NOT_STARTED
-from pegboard.plugins.snapshot import MOST_SECONDS, environment
+from pegboard.plugins.snapshot import MOST_SECONDS, snapshot_place
 from pegboard.text import visible
 from pegboard.tools.spec import Problem
 from pegboard.toolsets.predicates import Matches, any_of, is_literal
@@ -69,7 +69,7 @@ def open_for_listing(options: Options, *, everything: bool) -> tuple[Session, St
 
     It isn't written while settings lack a secret, or where toolsets have been queried.
     """
-    place = environment() if everything and options.is_default else None  # nor if snapshots are disabled
+    place = snapshot_place() if everything and options.is_default else None  # nor if snapshots are disabled
     stamps = None if place is None else Stamps.of_environment()
     session = open_session(options, stamps=stamps)
     has_changed = stamps is not None and merge_configuration(options) != session.config  # since the stamps were taken
