@@ -41,7 +41,7 @@ from pegboard.typing import define
 _SETTLED_NS: Final = 20_000_000  # file times are coarse: a file that changed just now may change again unnoticed
 _MOST_MANIFEST_BYTES: Final = 16 * 1024 * 1024
 _MOST_SNAPSHOT_BYTES: Final = 128 * 1024 * 1024
-_MOST_FILES: Final = 4_000
+_MOST_MANIFESTS: Final = 4_000
 _MOST_SNAPSHOTS: Final = 24
 _MOST_BYTES: Final = 256 * 1024 * 1024
 _OLDEST_SECONDS: Final = 90 * 24 * 3600
@@ -138,21 +138,20 @@ class CachedManifests:
 
         It isn't while the settings refer to a missing secret: with it, the plugin may bring more.
         """
-        place, stamps, may_pass = self._place(found, settings), Stamps(), manifest.failure is not None
+        place, stamps, is_temporary = self._place(found, settings), Stamps(), manifest.failure is not None
         stamps.add_plugin(found)
-        if place is None or lacks_secrets(settings):
+        is_missing = is_temporary and found.place() is None  # its failure is stored, though it has no files
+        if place is None or lacks_secrets(settings) or not (stamps.complete or is_missing):
             return False
-        if not stamps.complete and not (may_pass and found.place() is None):
-            return False  # but the failure of a module that can't be found is stored
         if manifest.published is not None:
             stamps.add_published(manifest.published)
-            may_pass = may_pass or manifest.published.failed
-        until, path = (int(time.time()) + MOST_SECONDS, _import_path()) if may_pass else (0, None)
+            is_temporary = is_temporary or manifest.published.failed
+        until, path = (int(time.time()) + MOST_SECONDS, _import_path()) if is_temporary else (0, None)
         stamps.add(*(path or ()))
         known = json.dumps(manifest.to_json(), separators=(",", ":")).encode()
         if len(known) > _MOST_MANIFEST_BYTES:
             return False
-        return _write(place, {b"path": json.dumps(path).encode(), b"known": known}, stamps, until, most=_MOST_FILES)
+        return _write(place, {b"path": json.dumps(path).encode(), b"known": known}, stamps, until, most=_MOST_MANIFESTS)
 
     def forget(self, found: FoundPlugin, settings: Mapping[str, Any]) -> None:
         """Deletes the entry of a plugin with these settings, as its code differs."""

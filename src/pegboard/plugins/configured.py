@@ -41,7 +41,7 @@ def _make(name: str, table: Mapping[str, Any], source: Any) -> Any:
         return source(**resolved)
     except Exception as error:
         cause = cause_of(error, secrets)
-        if cause == cause_of(error):
+        if cause == cause_of(error):  # without a secret
             raise
         raise RuntimeError(cause) from None
 

@@ -36,9 +36,9 @@ _MOST_RECORD_BYTES: Final = 64 * 1024 * 1024
 _MOST_BYTES: Final = 1024 * 1024  # of any other metadata file
 _MOST_PLUGINS: Final = 100  # of one distribution
 _INFO_FOLDER: Final = re.compile(rb"-info(?=/)")
-_FOLDER: Final = re.compile(r"[\w.+!-]+", re.ASCII)
+_PLAIN_NAME: Final = re.compile(r"[\w.+!-]+", re.ASCII)  # of a metadata folder or an entry point
 _HIDDEN: Final = (".", "__pycache__")
-_HEADER: Final = f"[{GROUP}"
+_HEADER: Final = f"[{GROUP}"  # of the group in entry_points.txt; its bracket may be missing, which is reported
 LEFT_OUT: Final = "its plugins are left out"
 _FACTS: Final = {"Name": re.compile(r"[A-Za-z0-9._-]+"), "Version": re.compile(r"[!-~]+")}
 
@@ -170,7 +170,7 @@ class _Search:
     problems: list[Problem] = field(factory=list[Problem])
     _all: list[Distribution] = field(factory=list[Any], init=False)
     _missing: set[str] = field(factory=set[str], init=False)
-    _carriers: dict[str, str] | None = field(default=None, init=False)
+    _intruders: dict[str, str] | None = field(default=None, init=False)  # metadata folder -> what else has files in it
 
     def run(self) -> Discovery:
         """The plugins in load order; several distributions may have plugins of one name."""
@@ -256,7 +256,7 @@ class _Search:
         if len(points) > _MOST_PLUGINS:
             self._report(None, name, f"names {len(points):,} plugins; those beyond {_MOST_PLUGINS} are left out")
         for point in points[:_MOST_PLUGINS]:
-            if not _FOLDER.fullmatch(point.name):
+            if not _PLAIN_NAME.fullmatch(point.name):
                 named = ascii(point.name)
                 cause = f"entry point {named} has an invalid name: it may have A-Z, a-z, 0-9 and . _ + ! - only"
                 self._report(named[1:-1], facts[0], cause)
@@ -272,12 +272,12 @@ class _Search:
         location, folder = _location(distribution), _folder(distribution)
         if location is None:
             return
-        if not _FOLDER.fullmatch(folder):
+        if not _PLAIN_NAME.fullmatch(folder):
             raise MetadataError("its metadata folder has an invalid name")
-        if self._carriers is None:
-            self._carriers = dict(chain.from_iterable(map(_metadata_folders, self._all)))
-        if carrier := self._carriers.get(location.casefold()):
-            raise MetadataError(f"{carrier} has installed files into its metadata folder {folder}")
+        if self._intruders is None:
+            self._intruders = dict(chain.from_iterable(map(_folders_of_others, self._all)))
+        if intruder := self._intruders.get(location.casefold()):
+            raise MetadataError(f"{intruder} has installed files into its metadata folder {folder}")
 
     def _report(self, plugin: str | None, distribution: str | None, cause: str) -> None:
         """Reports a problem. A name that isn't ASCII is refused, and shown escaped: it could pass for another."""
@@ -307,7 +307,7 @@ def _by_name(distributions: Iterable[Distribution]) -> dict[str, list[Distributi
     """Distributions by normalised name, in their order; without the rests of broken uninstalls."""
     named: dict[str, list[Distribution]] = {}
     for distribution in distributions:
-        named.setdefault(_label(distribution), []).append(distribution)
+        named.setdefault(_normalised_name(distribution), []).append(distribution)
     named.pop("", None)
     return named
 
@@ -331,7 +331,7 @@ def _text(distribution: Distribution, file: str) -> str | None:
         raise MetadataError(f"{file} isn't UTF-8") from None
 
 
-def _metadata_folders(distribution: Distribution) -> Iterator[tuple[str, str]]:
+def _folders_of_others(distribution: Distribution) -> Iterator[tuple[str, str]]:
     """The metadata folders, other than its own, that a distribution has files in; each with the distribution's name."""
     own = _location(distribution)
     if own is None:
@@ -340,7 +340,7 @@ def _metadata_folders(distribution: Distribution) -> Iterator[tuple[str, str]]:
         record = read_bounded(f"{own}/RECORD", _MOST_RECORD_BYTES)
     except OSError:
         return
-    root, name = _root(distribution), _label(distribution)
+    root, name = _root(distribution), _normalised_name(distribution)
     for end in _INFO_FOLDER.finditer(record):  # `path,digest,size` a line, where the digest may be anything, too
         path = record[record.rfind(b"\n", 0, end.start()) + 1 : end.end()].lstrip(b'"')
         folder = os.path.normpath(f"{root}/{os.fsdecode(path)}")
@@ -362,7 +362,7 @@ def _root(distribution: Distribution) -> str:
     return os.path.dirname(_location(distribution) or "")  # noqa: PTH120  as above
 
 
-def _label(distribution: Distribution) -> str:
+def _normalised_name(distribution: Distribution) -> str:
     """The normalised name, from the metadata folder's if there is one; `""` for the rest of a broken uninstall."""
     stem, _, kind = _folder(distribution).rpartition(".")
     if stem.startswith("~"):
@@ -391,9 +391,7 @@ def _is_editable(distribution: Distribution) -> bool:
 
     One that can't be parsed counts as editable: its sources are then examined, which is never wrong.
     """
-    text = _text(distribution, "direct_url.json")
-    if not text:
-        return False
+    text = _text(distribution, "direct_url.json") or "{}"
     try:
         return bool(json.loads(text).get("dir_info", {}).get("editable", False))
     except (ValueError, AttributeError, RecursionError):

@@ -8,12 +8,13 @@ implementation is marked with `hookimpl` and takes the arguments that it wants, 
 thing for the plugin; if it is refused, only that thing is missing, and the plugin is `partial`. `settings` is the
 plugin's table in `pegboard.toml` (`[plugins.NAME]`), read-only, and empty where there is none.
 
-**Run-time hooks** are called around calls, models and turns, in pluggy's order (`tryfirst`, `trylast`), before the
-host's own callbacks. They may be plain or async. `None` means *go on*; anything else is an answer, and the first
-answer ends the stage. `context` has the user and the session; around a call it is that of the tool, whose `values` are
-shared with the tool and later hooks. `tool` is `None` where the name is unknown, and `arguments` are read-only: as
-validated, or after a call as far as they are known. Around models and turns, `request` is the `ModelRequest` that is
-asked or starts the turn, `outcome` is the turn's `TurnOutcome`, and `error` a `ModelError` or a `CallbackError`.
+**Run-time hooks** are called around calls, models, turns and resolutions, in pluggy's order (`tryfirst`, `trylast`),
+before the host's own callbacks. They may be plain or async. `None` means *go on*; anything else is an answer, and the
+first answer ends the stage. `context` has the user and the session; around a call it is that of the tool, whose
+`values` are shared with the tool and later hooks. `tool` is `None` where the name is unknown, and `arguments` are
+read-only: as validated, or after a call as far as they are known. Around models and turns, `request` is the
+`ModelRequest` that is asked or starts the turn, `outcome` is the turn's `TurnOutcome`, and `error` a `ModelError` or a
+`CallbackError`.
 
 **Versions**: a deprecated hook or argument works for two more minor releases, with a warning that names its successor.
 Mark an implementation `@hookimpl(optionalhook=True)` to load on older versions that don't have its hook.
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from pegboard.turn.events import TurnOutcome
 
 PROJECT: Final = "pegboard"
-hookspec: Final = pluggy.HookspecMarker(PROJECT)  # marks every hook, below the last one
+hookspec: Final = pluggy.HookspecMarker(PROJECT)  # marks every hook, at the end of this file
 hookimpl: Final = pluggy.HookimplMarker(PROJECT)
 
 
@@ -360,7 +361,7 @@ for _name, _hook in [*globals().items()]:
         hookspec(_hook)
 
 
-def unmarked(plugin: object) -> list[str]:
+def unmarked_hooks(plugin: object) -> list[str]:
     """The functions of a plugin that have a hook's name but no `hookimpl` marker."""
     named = {name: inspect.getattr_static(plugin, name, None) for name in globals() if name.startswith("pegboard_")}
     marks = {f"{PROJECT}_impl", f"{PROJECT}_spec"}  # by pluggy

@@ -74,7 +74,7 @@ def _uses_in(file: str, source: bytes) -> Iterator[PrivateUse]:
     with warnings.catch_warnings(action="ignore"):  # on strings with odd escapes
         nodes = list(ast.walk(ast.parse(source)))  # a parent before its parts
     bound: dict[str, str] = {}
-    for line, name, module in {*_find_imports(nodes, bound), *_in_strings(nodes)} | {*_attributes(nodes, bound)}:
+    for line, name, module in {*_in_imports(nodes, bound), *_in_strings(nodes)} | {*_in_attributes(nodes, bound)}:
         if name.partition(".")[0] == "pegboard" and is_private(name, module):
             yield PrivateUse(file, line, name)
 
@@ -98,7 +98,7 @@ def _modules() -> frozenset[str]:
     return frozenset((*PUBLIC, *(".".join(part).removesuffix(".__init__") for part in parts)))
 
 
-def _find_imports(nodes: Iterable[ast.AST], bound: dict[str, str]) -> Iterator[tuple[int, str, str]]:
+def _in_imports(nodes: Iterable[ast.AST], bound: dict[str, str]) -> Iterator[tuple[int, str, str]]:
     """The line, the dotted name, and the part of it that is a module, of each import; `bound` gets the modules."""
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -114,7 +114,7 @@ def _find_imports(nodes: Iterable[ast.AST], bound: dict[str, str]) -> Iterator[t
                     bound[alias.asname or alias.name] = name
 
 
-def _attributes(nodes: Iterable[ast.AST], bound: Mapping[str, str]) -> Iterator[tuple[int, str, str]]:
+def _in_attributes(nodes: Iterable[ast.AST], bound: Mapping[str, str]) -> Iterator[tuple[int, str, str]]:
     """The same of each chain of attributes that begins with a module."""
     inner = set[ast.AST]()
     for node in nodes:
@@ -151,7 +151,7 @@ def _in_strings(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str, str]]:
 def _public_name(name: str) -> str | None:
     """A name where it is public; `pegboard` comes first, then a package that has the private module."""
     last = name.rpartition(".")[2]
-    if not last.isidentifier():  # such as `*`
+    if not last.isidentifier() or last.startswith("_"):  # such as `*`
         return None
     published = re.compile(
         rf"^(?:class |def |async def )?{last}\b(?=[(\[: =])|\b{last} as {last}\b"
@@ -161,6 +161,6 @@ def _public_name(name: str) -> str | None:
     for module in sorted(PUBLIC, key=lambda module: (module != "pegboard", not name.startswith(f"{module}."))):
         path = _CORE.joinpath(*module.split(".")[1:])
         path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        if not last.startswith("_") and published.search(path.read_text(encoding="utf-8")):
+        if published.search(path.read_text(encoding="utf-8")):
             return f"{module}.{last}"
     return None

@@ -81,19 +81,20 @@ def load(
     entries = [evolve(each, trusted=not is_named(each.name, each.distribution, config.untrusted)) for each in known]
     discovery = evolve(discovery, entries=tuple(entries))
     merged = evolve(config, plugins={**config.plugins, **(settings or {})})
-    own = {found.name: merged.settings(found.name, found.distribution) for found in discovery.entries}
-    manager = PluginManager(registry, own, config, seconds)
+    own = {found: merged.settings(found.name, found.distribution) for found in discovery.entries}
+    manager = PluginManager(registry, {found.name: of_plugin for found, of_plugin in own.items()}, config, seconds)
     registry.contributions.manager, registry.contributions.executors = manager, executor_setups(config)
     loading = _Loading(manager, refresh=refresh, progress=progress)
     wanted = loading.choose(discovery, names_to_block(config, block), config.enable)
-    own |= {found.name: merged.settings(found.name, found.distribution) for found in wanted}
+    # Of several plugins of one name, the accepted one has the settings.
+    manager.settings = {**manager.settings, **{found.name: own[found] for found in wanted}}
     if live:
         for found in wanted:
-            if not loading.is_left_out(found, loading.manifest(found)):
+            if not loading.leave_out(found, loading.manifest(found)):
                 manager.load(found)
     else:
         loading.list_all(wanted)
-    names = [found.name for found in discovery.entries]
+    names = [found.name for found in discovery.entries]  # in load order, which isn't that of their records so far
     registry.contributions.change(lambda now: now.evolve(plugins={name: now.plugins[name] for name in names}))
     return registry
 
@@ -121,9 +122,9 @@ class _Loading:
                 self.manager.record(found, "disabled", "not among the configuration's 'enable'")
             else:
                 chosen.append(found)
-        return self._without_conflicts(chosen)
+        return self._settle_names(chosen)
 
-    def _without_conflicts(self, chosen: list[FoundPlugin]) -> list[FoundPlugin]:
+    def _settle_names(self, chosen: list[FoundPlugin]) -> list[FoundPlugin]:
         """Those whose names are unique: of several with one name, the accepted one."""
         owners = self.manager.owners
         names = {found: (found.name, normalised(found.distribution)) for found in chosen}
@@ -135,13 +136,12 @@ class _Loading:
                 for found in chosen:
                     if found.origin.distribution == problem.distribution and conflict.name in names[found]:
                         self.manager.record(found, "disabled", problem.cause, missing=conflict.owner is None)
-                        known = self.manifest(found) if conflict.owner is None else None
-                        if known is not None:
+                        if conflict.owner is None and (known := self.manifest(found)) is not None:
                             self.manager.reserve_all(found, known)  # so that no other gets its names
         return [found for found in chosen if all(owners.has("plugins", name, found.origin) for name in names[found])]
 
-    def is_left_out(self, found: FoundPlugin, manifest: PluginManifest | None) -> bool:
-        """Whether an untrusted project blocks a plugin, which it may only if the plugin brings nothing but tools."""
+    def leave_out(self, found: FoundPlugin, manifest: PluginManifest | None) -> bool:
+        """Leaves a plugin out that an untrusted project blocks, if it brings only tools; returns whether it did."""
         if not is_named(found.name, found.distribution, self.manager.config.project_block):
             return False
         if manifest is not None and manifest.brings_only_tools:
@@ -168,19 +168,19 @@ class _Loading:
         listed: list[tuple[FoundPlugin, PluginManifest]] = []
         for found, manifest in known.items():
             if manifest is not None and manifest.failure is None:
-                if self.is_left_out(found, manifest):
+                if self.leave_out(found, manifest):
                     self.manager.reserve_all(found, manifest)  # so that no other gets its names
                 else:
                     listed.append((found, manifest))
         self.manager.list_plugins(listed)
         for found, manifest in known.items():
-            if manifest is None and not self.is_left_out(found, None):
+            if manifest is None and not self.leave_out(found, None):
                 self.manager.load(found)
             elif manifest is not None and manifest.failure is not None:
                 self.manager.record(found, "quarantined", manifest.failure, guards=GUARDS in manifest.hooks)
 
     def manifest(self, found: FoundPlugin) -> PluginManifest | None:
-        """As `lookup_manifest`, but without failures while tracebacks are logged; reports faults of the manifest."""
+        """As `lookup_manifest`, but reports faults; while tracebacks are logged, without failures, to log theirs."""
         if self.refresh:
             return None
         faults: list[str] = []
@@ -199,7 +199,7 @@ class _Loading:
         limits = {"seconds": self.manager.seconds, "seconds_for_all": FIRST_LOADS_SECONDS}
         for found, manifest in probe_plugins(unknown, settings, progress=self.progress, **limits):
             brought[found] = cached = manifest
-            if (cause := manifest.failure) is not None and not cause.startswith("plugins."):
+            if (cause := manifest.failure) is not None and not cause.startswith("plugins."):  # else a wrong setting
                 cached = evolve(manifest, failure=f"{cause} (cached up to 1 h; retry with --refresh)")
             self.cache.put(found, settings.get(found.name, {}), cached)
         return brought

@@ -22,7 +22,7 @@ from pegboard.errors import (
     operator_log,
 )
 from pegboard.plugins.manifest import PluginManifest, compare_tools, stale_manifest
-from pegboard.plugins.names import NameOwners, without
+from pegboard.plugins.names import NameOwners, hold_back
 from pegboard.plugins.plugin import GUARDS, Plugin, load_within
 from pegboard.plugins.side_effects import LOAD_SECONDS, side_effect_problem
 from pegboard.registry import ToolRegistry
@@ -93,7 +93,7 @@ class PluginManager:
                 published[plugin.name] = listing if origin.trusted else listing.untrusted
 
         def add_listing(catalogue: Catalogue) -> Catalogue:
-            after = self._with_tools(self._without_conflicts(catalogue), tools).with_problems(*problems)
+            after = self._with_tools(self._settle_conflicts(catalogue), tools).with_problems(*problems)
             return after.evolve(plugins={**after.plugins, **records}, published={**after.published, **published})
 
         self.registry.contributions.change(add_listing)
@@ -117,9 +117,10 @@ class PluginManager:
         after, _ = catalogue.with_tools(getting, self.config.conflicts or "keep")
         return after.holding_back(held)
 
-    def _without_conflicts(self, catalogue: Catalogue) -> Catalogue:
+    def _settle_conflicts(self, catalogue: Catalogue) -> Catalogue:
+        """A catalogue without what doesn't get its name."""
         conflicts = (conflict for conflict in self.owners.conflicts() if conflict.kind != "plugins")
-        return reduce(without, conflicts, catalogue)
+        return reduce(hold_back, conflicts, catalogue)
 
     def load(self, found: FoundPlugin) -> PluginRecord:
         """Imports a plugin now and registers what it brings; a failure is recorded, never raised."""
@@ -221,7 +222,7 @@ class PluginManager:
             plugin.denying = Callback(nonblocking(lambda *_call: refusal), owner)
         plugin.failure = PluginError(plugin.name, cause, distribution=plugin.origin.distribution)
         plugin.record = plugin.record.evolve(status=status, cause=cause, load=None)
-        self.registry.contributions.change(partial(self._recorded, plugin))
+        self.registry.contributions.change(partial(self._with_record, plugin))
         if status == "quarantined":
             self.report(Problem.of(plugin.origin, cause, offers=plugin.manifest.offers))
 
@@ -240,8 +241,8 @@ class PluginManager:
         plugin.record = _record(plugin, "loaded", plugin.hooks, tools.values(), faults)
         plugin.is_loaded = True
 
-        def register(catalogue: Catalogue) -> Catalogue:
-            catalogue = self._without_conflicts(catalogue)
+        def add_brought(catalogue: Catalogue) -> Catalogue:
+            catalogue = self._settle_conflicts(catalogue)
             if plugin.is_listed:
                 pairs = {id(tool): plugin.live[name] for name, tool in listed.items() if name in plugin.live}
                 catalogue = catalogue.with_replaced(pairs)
@@ -256,11 +257,11 @@ class PluginManager:
                         catalogue = catalogue.with_extra(kind, name, things[name], origin)
                     except ValueError as error:
                         causes.append(str(error))
-            return self._recorded(plugin, catalogue.with_problems(*_problems(plugin, causes)))
+            return self._with_record(plugin, catalogue.with_problems(*_problems(plugin, causes)))
 
-        self.registry.contributions.change(register, loads=plugin.is_listed)
+        self.registry.contributions.change(add_brought, loads=plugin.is_listed)
 
-    def _recorded(self, plugin: Plugin, catalogue: Catalogue) -> Catalogue:
+    def _with_record(self, plugin: Plugin, catalogue: Catalogue) -> Catalogue:
         """A catalogue with a plugin's present record, and with the callbacks of all plugins."""
         plugins = {**catalogue.plugins, plugin.name: plugin.record}
         return catalogue.evolve(plugins=plugins, plugin_callbacks=self._chains())

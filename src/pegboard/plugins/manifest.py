@@ -46,8 +46,8 @@ _MOST_NAMES: Final = 1_000
 _MOST_LEVELS: Final = 100
 _OF_TOOLS: Final = frozenset(("pegboard_register_tools", "pegboard_register_toolsets"))
 OFFERED: Final = ("exporters", "executors", "models", "services")  # found by name, which loads the plugin
-KINDS: Final = ("toolsets", *EXTRAS)  # what a plugin brings by name, besides tools and commands
-_NAMED: Final = ("hooks", *KINDS, "commands", "faults")
+_KINDS: Final = ("toolsets", *EXTRAS)  # what a plugin brings by name, besides tools and commands
+_NAMED: Final = ("hooks", *_KINDS, "commands", "faults")
 
 
 def _limit(most: int, what: str) -> Allowed:
@@ -176,7 +176,7 @@ class PluginManifest:
         data: JsonObject = {
             "tools": [spec.to_json() for spec in self.tools],
             "hooks": [*self.hooks],
-            **{kind: [*self.names.get(kind, ())] for kind in KINDS},
+            **{kind: [*self.names.get(kind, ())] for kind in _KINDS},
             "commands": {name: text[:_MOST_CHARACTERS] for name, text in self.commands.items()},
             "faults": _readable(self.faults),
             "notes": _readable(self.notes),
@@ -192,7 +192,7 @@ class PluginManifest:
         own: dict[str, Any] = {"names": {}}
         for key, value in _read(dict, data, place).items():
             where = f"{place}: {key}"
-            if key in KINDS:
+            if key in _KINDS:
                 own["names"][key] = _read(_Texts, value, where)
             elif key == "published":
                 own[key] = _read_publication(value, found.origin, where)
@@ -294,11 +294,11 @@ def manifest_path(found: FoundPlugin) -> Path:
     return place.with_name(f"{place.stem}.{FILE_NAME}") if place.suffix == ".py" else place / FILE_NAME
 
 
-def find_manifest(found: FoundPlugin, *, stale: bool = False) -> Path | None:
+def find_manifest(found: FoundPlugin, *, even_stale: bool = False) -> Path | None:
     """The path of a plugin's manifest; `None` where it has none.
 
-    If its distribution has a RECORD, that names it. Otherwise it is next to the sources, and, unless `stale`, ignored
-    if one of them was written after it: an author who edits a tool sees the edit.
+    If its distribution has a RECORD, that names it. Otherwise it is next to the sources, and ignored if one of them was
+    written after it, unless `even_stale`: an author who edits a tool sees the edit.
     """
     record = found.record()
     if record is not None and found.root is not None:
@@ -308,7 +308,7 @@ def find_manifest(found: FoundPlugin, *, stale: bool = False) -> Path | None:
         written = path.stat().st_mtime_ns
     except (ManifestError, OSError):
         return None
-    if stale:
+    if even_stale:
         return path
     sources = found.sources()
     return None if sources is None or any(_is_newer(source, written) for source in sources) else path
@@ -329,12 +329,12 @@ def _is_newer(source: str, written: int) -> bool:
     return S_ISREG(facts.st_mode) and facts.st_mtime_ns > written
 
 
-def read_manifest(found: FoundPlugin, *, stale: bool = False) -> PluginManifest | None:
+def read_manifest(found: FoundPlugin, *, even_stale: bool = False) -> PluginManifest | None:
     """Reads a plugin's manifest, found as by `find_manifest`; `None` where it has none. Nothing is imported.
 
     Raises `ManifestError` if it can't be read, is invalid, or was written for another version.
     """
-    path = find_manifest(found, stale=stale)
+    path = find_manifest(found, even_stale=even_stale)
     if path is None:
         return None
     try:
@@ -345,10 +345,9 @@ def read_manifest(found: FoundPlugin, *, stale: bool = False) -> PluginManifest 
 
 def stale_manifest(found: FoundPlugin) -> PluginManifest:
     """A plugin's manifest, however old; an empty one where there is none that can be read."""
-    manifest = None
     with suppress(ManifestError):
-        manifest = read_manifest(found, stale=True)
-    return manifest or PluginManifest(found.name)
+        return read_manifest(found, even_stale=True) or PluginManifest(found.name)
+    return PluginManifest(found.name)
 
 
 def read_manifest_file(path: Path) -> JsonObject:

@@ -130,7 +130,7 @@ class NameOwners:
         return names
 
 
-def without(catalogue: Catalogue, conflict: NameConflict) -> Catalogue:
+def hold_back(catalogue: Catalogue, conflict: NameConflict) -> Catalogue:
     """A catalogue without the things that don't get the name, and with a problem for each."""
     losing = {origin.distribution for origin in conflict.held_back}
     if conflict.kind == "tools":

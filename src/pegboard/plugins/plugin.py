@@ -98,12 +98,12 @@ class Plugin:
                 self.thing = accept_keywords(self.thing, ("settings", "given"))(handed, MappingProxyType(self.settings))
             _find_implementations(self)
             hooks = ((hook, each) for hook in _REGISTERS for each in self.implementations.get(hook, ()))
-            errors = [error for hook, each in hooks if (error := _ask(self, hook, each, handed)) is not None]
+            errors = [error for hook, each in hooks if (error := _call_hook(self, hook, each, handed)) is not None]
             if errors and not (self.callbacks or self.tools or self.toolsets or self.extras):
                 raise errors[0]  # noqa: TRY301  hidden below, as what the class raises is
         except BaseException as error:
             cause = cause_of(error, self.secrets)
-            if cause == cause_of(error):
+            if cause == cause_of(error):  # without a secret
                 raise
             raise RuntimeError(cause) from None
         self.faults = [hide(fault, self.secrets) for fault in self.faults]
@@ -164,7 +164,7 @@ def _find_implementations(plugin: Plugin) -> None:
             if (stage := name.removeprefix("pegboard_")) in CALLBACK_STAGES:
                 callback = _callback(plugin, stage, implementation)
                 plugin.callbacks.setdefault(stage, []).append((implementation, callback))
-    plugin.faults += [f"{name} is never called: put @hookimpl above it" for name in hookspecs.unmarked(plugin.thing)]
+    plugin.faults += map("{} is never called: put @hookimpl above it".format, hookspecs.unmarked_hooks(plugin.thing))
 
 
 def _callback(plugin: Plugin, stage: str, implementation: pluggy.HookImpl) -> Callback:
@@ -178,7 +178,7 @@ def _callback(plugin: Plugin, stage: str, implementation: pluggy.HookImpl) -> Ca
     return Callback(function, f"plugin {plugin.name!r}", limit, plugin=plugin.name)
 
 
-def _ask(plugin: Plugin, hook: str, own: pluggy.HookImpl, settings: Mapping[str, Any]) -> BaseException | None:
+def _call_hook(plugin: Plugin, hook: str, own: pluggy.HookImpl, settings: Mapping[str, Any]) -> BaseException | None:
     """Calls one register hook; returns what it raises, which loses only what it hadn't registered yet."""
     offered = {"register": partial(_REGISTERS[hook], plugin), "settings": settings, "config": plugin.config}
     try:
@@ -221,15 +221,15 @@ def _register_toolset(plugin: Plugin, toolset: Any) -> None:
         plugin.faults.append(f"{toolset!r} isn't a toolset: it needs a name and an async method tools(context)")
 
 
-def _register_extra(of: str, plugin: Plugin, name: str, thing: Any) -> None:
-    of_kind = plugin.extras.setdefault(of, {})
+def _register_extra(kind: str, plugin: Plugin, name: str, thing: Any) -> None:
+    of_kind = plugin.extras.setdefault(kind, {})
     if type(name) is not str or not 0 < len(name) <= _MOST_NAME:  # pyright: ignore[reportUnnecessaryComparison]  a plugin may pass anything
-        plugin.faults.append(f"a name among {of} has to be a text of 1 to {_MOST_NAME:,} characters")
+        plugin.faults.append(f"a name among {kind} has to be a text of 1 to {_MOST_NAME:,} characters")
     elif name in of_kind:
-        plugin.faults.append(f"{of[:-1]} {name!r} is registered twice; the first counts")
+        plugin.faults.append(f"{kind[:-1]} {name!r} is registered twice; the first counts")
     else:
         try:
-            EMPTY.with_extra(of, name, thing, plugin.origin)
+            EMPTY.with_extra(kind, name, thing, plugin.origin)  # for its checks
         except ValueError as error:
             plugin.faults.append(str(error))
         else:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from pegboard.programs import OutputBuffer, RunningProgram
     from pegboard.toolsets.toolset import OwnedToolset
 
-_AT_ONCE: Final = 4
-_TOGETHER: Final = 20
+_MOST_PROCESSES: Final = 4  # at the same time
+_MOST_PLUGINS: Final = 20  # that one process loads, of `probe_together`
 _PUBLISH_SECONDS: Final = 5.0  # that the toolsets of one plugin have for what they publish
 _CLOSE_SECONDS: Final = 3.0
 _MOST_ANSWER: Final = 1 << 28  # bytes
@@ -73,7 +73,7 @@ def probe_plugins(
 
     with closing(run_jobs(jobs(), seconds)) as answers:
         for found, done in zip(plugins, answers, strict=False):
-            yield found, _read(found, done)
+            yield found, _manifest_from(found, done)
 
 
 def probe_together(plugins: Sequence[FoundPlugin]) -> dict[FoundPlugin, PluginManifest]:
@@ -81,17 +81,18 @@ def probe_together(plugins: Sequence[FoundPlugin]) -> dict[FoundPlugin, PluginMa
 
     It takes less than half of the processor time of `probe_plugins`, but one plugin can affect others.
     """
-    groups = [plugins[start : start + _TOGETHER] for start in range(0, len(plugins), _TOGETHER)]
+    groups = [plugins[start : start + _MOST_PLUGINS] for start in range(0, len(plugins), _MOST_PLUGINS)]
     jobs = (Job(__name__, {"together": [{"found": asdict(one), "settings": {}} for one in group]}) for group in groups)
     loaded: dict[FoundPlugin, PluginManifest] = {}
     with closing(run_jobs(jobs, LOAD_SECONDS)) as answers:
         for group, done in zip(groups, answers, strict=True):
             known = zip(group, done.answer or (), strict=False)
-            loaded |= {found: _read(found, Done(answer)) for found, answer in known}
+            loaded |= {found: _manifest_from(found, Done(answer)) for found, answer in known}
     return {found: manifest for found, manifest in loaded.items() if manifest.failure is None}
 
 
-def _read(found: FoundPlugin, done: Done) -> PluginManifest:
+def _manifest_from(found: FoundPlugin, done: Done) -> PluginManifest:
+    """The manifest that a child process has answered, or one with the `failure`."""
     if done.cause is not None:
         return PluginManifest(found.name, failure=f"{done.cause} while it was loaded")
     try:
@@ -145,7 +146,7 @@ def run_jobs(jobs: Iterable[Job], seconds: float) -> Generator[Done]:
     running: deque[RunningProgram[OutputBuffer]] = deque()
     try:
         while True:
-            for job in islice(waiting, _AT_ONCE - len(running)):
+            for job in islice(waiting, _MOST_PROCESSES - len(running)):
                 running.append(_program(job, seconds))
                 running[-1].start()
             if not running:
@@ -232,25 +233,25 @@ def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     notes: list[str] = []
     found = FoundPlugin(**job["found"])
     origin = Origin(found.name, found.distribution, found.version)  # trust isn't cached
-    loaded = Plugin(origin, lambda: loaded.thing, job["settings"])
+    loaded = Plugin(origin, lambda: loaded.thing, job["settings"])  # imported below, to know whether it guards calls
     try:
         # In a thread, as where it is used: an import that works only in the main thread fails here.
         loaded.thing = load_within(found.load, notes, threading.TIMEOUT_MAX)
         if loaded.guards:
             yield PluginManifest(found.name, hooks=(GUARDS,), failure=_UNFINISHED).to_json()
         load_within(loaded.load, notes, threading.TIMEOUT_MAX)
-        publishing, files = _publishing(loaded)
+        publishers, files = _find_publishers(loaded)
         manifest = evolve(manifest_of(loaded), notes=tuple(notes))
     except BaseException as error:  # noqa: BLE001  whatever the plugin raises is its answer
         failed = PluginManifest(found.name, hooks=(GUARDS,) if loaded.guards else (), failure=cause_of(error))
         yield {**failed.to_json(), "trace": "".join(traceback.format_exception(error))}
         return
-    if publishing:
+    if publishers:
         import asyncio  # most plugins publish nothing
 
         faults = (*manifest.faults, _SILENT)
         yield evolve(manifest, faults=faults, published=PublishedTools((), files, failed=True)).to_json()
-        published = asyncio.run(_published(loaded, publishing, files))
+        published = asyncio.run(_query(loaded, publishers, files))
         manifest = evolve(manifest, faults=tuple(loaded.faults), published=published)
     yield manifest.to_json()
 
@@ -264,9 +265,9 @@ def _answers_together(jobs: Iterable[Mapping[str, Any]]) -> Iterator[list[dict[s
         yield done
 
 
-def _publishing(loaded: Plugin) -> tuple[list[OwnedToolset], dict[str, str]]:
+def _find_publishers(loaded: Plugin) -> tuple[list[OwnedToolset], dict[str, str]]:
     """The plugin's toolsets that publish tools, and the stamps of the files that these are read from."""
-    publishing, files = list["OwnedToolset"](), dict[str, str]()
+    publishers, files = list["OwnedToolset"](), dict[str, str]()
     for toolset in loaded.toolsets:
         try:
             paths = published_files(toolset)
@@ -274,12 +275,12 @@ def _publishing(loaded: Plugin) -> tuple[list[OwnedToolset], dict[str, str]]:
             loaded.faults.append(f"toolset {toolset.name!r}: {hide(cause_of(error), loaded.secrets)}")
             continue
         if paths is not None:
-            publishing.append(toolset)
+            publishers.append(toolset)
             files |= {path: stamp_of(os.fsencode(path)).decode() for path in paths}
-    return publishing, files
+    return publishers, files
 
 
-async def _published(loaded: Plugin, publishing: Sequence[OwnedToolset], files: Mapping[str, str]) -> PublishedTools:
+async def _query(loaded: Plugin, publishers: Sequence[OwnedToolset], files: Mapping[str, str]) -> PublishedTools:
     """What these toolsets publish; they are queried once and closed, and failures are among the plugin's faults."""
     import asyncio
 
@@ -287,15 +288,15 @@ async def _published(loaded: Plugin, publishing: Sequence[OwnedToolset], files: 
     from pegboard.toolsets.toolset import ask_all, close_all
 
     try:
-        offers = await ask_all(publishing, EMPTY_CONTEXT, _PUBLISH_SECONDS, "--live waits longer")
+        offers = await ask_all(publishers, EMPTY_CONTEXT, _PUBLISH_SECONDS, "--live waits longer")
     finally:
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*(close_all([each]) for each in publishing)), _CLOSE_SECONDS)
+            await asyncio.wait_for(asyncio.gather(*(close_all([each]) for each in publishers)), _CLOSE_SECONDS)
     problems = [problem for offer in offers for problem in offer.problems if not problem.note]
     texts = (f"{problem}; {problem.fix}" if problem.fix else str(problem) for problem in problems)
     loaded.faults += [hide(text, loaded.secrets) for text in texts]
     failed = any(offer.has_failed and not offer for offer in offers)
-    known = {each.name: identity for each in publishing if (identity := identity_of(each)) is not None}
+    known = {each.name: identity for each in publishers if (identity := identity_of(each)) is not None}
     tools = tuple(tool.evolve(handler=None) for offer in offers for tool in offer)
     return PublishedTools(tools, files, failed, known)
 

@@ -52,7 +52,7 @@ def watch_side_effects(notes: list[str]) -> Generator[None]:
 
     The working folder and the umask are restored, and only the first 10,000 characters that it prints are shown. It
     can't set signal handlers, as it is loaded in a thread. Of plugins that are loaded concurrently only one is
-    watched. `notes` gets a sentence for each change.
+    watched. `notes` gets a few words for each change.
     """
     if not _lock.acquire(blocking=False):
         yield

@@ -43,10 +43,7 @@ SnapshotPlace = tuple[bytes, str]  # the key of a snapshot, which names all that
 
 
 def snapshot_place(environ: Mapping[str, str] = os.environ) -> SnapshotPlace | None:
-    """The place of this process's listing snapshot; `None` where there is none. Ask before a plugin changes `sys.path`.
-
-    The key has the interpreter, `sys.path`, the project and the variables that listings depend on.
-    """
+    """The place of this process's listing snapshot, before a plugin changes `sys.path`; `None` where there is none."""
     cache = known_user_folder("cache", environ)
     try:
         folder = os.getcwd()
