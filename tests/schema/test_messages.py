@@ -9,14 +9,14 @@ from jsonschema import Draft202012Validator
 
 from pegboard.json import json_text, problem
 from pegboard.schema import Validator, compiled, without_added_nulls
-from pegboard.schema.messages import explained
+from pegboard.schema.messages import explain
 from schema_strategies import SCHEMAS, VALUES
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
 
 def problems(schema, value):
-    return [problem(path, reason) for path, reason in explained(json_text(schema), value)]
+    return [problem(path, reason) for path, reason in explain(json_text(schema), value)]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_recursive_union_is_diagnosed_in_few_steps():
     value = "bad"
     for _ in range(30):
         value = {"op": "d", "left": value}
-    assert [len(path) for path, _ in explained(json_text(schema), value, steps=10_000)] == [30]
+    assert [len(path) for path, _ in explain(json_text(schema), value, steps=10_000)] == [30]
 
 
 @pytest.mark.parametrize(
@@ -198,11 +198,11 @@ def test_a_recursive_union_is_diagnosed_in_few_steps():
 )
 def test_every_part_of_a_rule_counts_as_a_step(schema, value, steps):
     """Else a large schema times a large value would take minutes."""
-    assert explained(json_text(schema), value, steps) == ()
+    assert explain(json_text(schema), value, steps) == ()
 
 
 def test_problems_found_before_the_budget_ends_are_listed():
-    assert [path for path, _ in explained('{"items":{"type":"string"}}', [1, 2, 3, 4, 5], 4)] == [(0,), (1,)]
+    assert [path for path, _ in explain('{"items":{"type":"string"}}', [1, 2, 3, 4, 5], 4)] == [(0,), (1,)]
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
@@ -213,7 +213,7 @@ def test_an_alternative_with_an_unfinished_check_is_undecided(keyword):
     value = [{str(index): 1} for index in range(2000)]
 
     assert not compiled(json.dumps(schema)).is_valid(value)
-    assert explained(json_text(schema), value) == ()
+    assert explain(json_text(schema), value) == ()
     assert Validator(schema).problems(value) == ("(root): doesn't fit the schema",)
 
 
@@ -245,7 +245,7 @@ def deep(errors):
 @given(SCHEMAS, VALUES)
 def test_there_are_problems_exactly_if_the_validator_refuses(schema, value):
     """And only of places that jsonschema names too, in one of its branches."""
-    found = explained(json_text(schema), value)
+    found = explain(json_text(schema), value)
     assert bool(found) == (not compiled(json.dumps(schema)).is_valid(value))
     named = set(deep(Draft202012Validator(schema).iter_errors(value)))
     assert all(path in named or path[:-1] in named for path, _ in found)

@@ -96,7 +96,7 @@ def other_parts(work):
     registry, text = ToolRegistry(), json.dumps(mistake)
     registry.register(known)
     signature, docstring = tool.signature_of(function, tool="_"), tool.docstring_of(function)
-    found = messages.explained(known.spec.input_schema_text, mistake)
+    found = messages.explain(known.spec.input_schema_text, mistake)
     problems = messages.SchemaSearch(References(known.spec.input_schema)).problems(known.spec.input_schema, mistake)
     output = tool.output_of(signature.returns, tool="_")
 
@@ -134,7 +134,7 @@ def other_parts(work):
             refuse,
             {
                 "finding the problems": (messages.SchemaSearch, "problems", lambda *_: problems),
-                "finding and wording the problems": (messages, "explained", lambda *_: found),
+                "finding and wording the problems": (messages, "explain", lambda *_: found),
             },
         ),
         "a first export to Gemini": exported(Gemini),

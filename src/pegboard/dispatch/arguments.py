@@ -470,7 +470,7 @@ def coerced(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any]
     Linear in the size of the arguments, within a budget of some 100 ms. Never raises. At most 20 changes are listed,
     then the number of further ones.
     """
-    from pegboard.schema.messages import coerced as best_fit  # loaded only for invalid arguments
+    from pegboard.schema.messages import best_fit  # loaded only for invalid arguments
 
     if json_problems(arguments):
         return None

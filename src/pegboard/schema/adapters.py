@@ -114,7 +114,7 @@ def reach(adapter: TypeAdapter, *, in_place: bool = False) -> Iterator[TypeAdapt
         if id(here) not in seen:
             seen.add(id(here))
             yield here
-            if not in_place or isinstance(here, UnionAdapter | WrappedAdapter):
+            if not in_place or isinstance(here, UnionAdapter | WrapperAdapter):
                 waiting.extend(here.parts())
 
 
@@ -399,7 +399,7 @@ def _options(record: RecordAdapter, key: str) -> list[str]:
     return []
 
 
-class WrappedAdapter(TypeAdapter):
+class WrapperAdapter(TypeAdapter):
     """Base of adapters that wrap another one, `inner`."""
 
     __slots__ = ()
@@ -414,7 +414,7 @@ class WrappedAdapter(TypeAdapter):
 
 
 @define(eq=False)
-class AliasAdapter(WrappedAdapter):
+class AliasAdapter(WrapperAdapter):
     """A recursive type alias: `type Json = str | list[Json]`; `inner` is set once it is read."""
 
     name: str
@@ -426,7 +426,7 @@ class AliasAdapter(WrappedAdapter):
 
 
 @frozen(eq=False)
-class NotedAdapter(WrappedAdapter):
+class NotedAdapter(WrapperAdapter):
     """An adapter with additional keywords in its schema: a description, examples."""
 
     inner: TypeAdapter
@@ -446,7 +446,7 @@ class Check:
 
 
 @frozen(eq=False)
-class ConstrainedAdapter(WrappedAdapter):
+class ConstrainedAdapter(WrapperAdapter):
     """An adapter with constraints; the inner one has none itself."""
 
     inner: TypeAdapter
@@ -459,7 +459,7 @@ class ConstrainedAdapter(WrappedAdapter):
 
 
 @frozen(eq=False)
-class ReaderAdapter(WrappedAdapter):
+class ReaderAdapter(WrapperAdapter):
     """A type whose values a function reads after the inner adapter, whose schema it has: it can't accept more."""
 
     inner: TypeAdapter
@@ -486,14 +486,14 @@ class ForeignAdapter(TypeAdapter):
             return dict(given)
         owner = json_text(definitions)  # models with the same definitions share them, under unique names
         names = {name: writer.reserve(name, owner) for name in definitions}
-        written = _renamed({key: rule for key, rule in given.items() if key != "$defs"}, names)
-        writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
+        written = _rename({key: rule for key, rule in given.items() if key != "$defs"}, names)
+        writer.definitions.update({names[name]: _rename(each, names) for name, each in definitions.items()})
         return written
 
 
-def _renamed(schema: JsonSchema, names: Mapping[str, str]) -> JsonSchema:
+def _rename(schema: JsonSchema, names: Mapping[str, str]) -> JsonSchema:
     """A schema with its references changed to the new names of definitions."""
-    renamed = mapped(schema, lambda part, _: _renamed(part, names))
+    renamed = mapped(schema, lambda part, _: _rename(part, names))
     name = str(renamed.get("$ref", "")).removeprefix("#/$defs/")
     return {**renamed, "$ref": f"#/$defs/{names[name]}"} if name in names else renamed
 

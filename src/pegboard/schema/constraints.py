@@ -123,28 +123,28 @@ def _choice_of(choices: Iterable[Choice]) -> ChoiceAdapter:
     return adapter
 
 
-def constrained(adapter: TypeAdapter, constraint: Constraint) -> TypeAdapter | None:
+def constrain(adapter: TypeAdapter, constraint: Constraint) -> TypeAdapter | None:
     """The adapter of the values that meet a constraint, or `None` where it doesn't apply; raises as `Constraint.on`.
 
     A constraint on a union is applied to each member that it applies to; the others, and null if skipped, stay.
     """
     if isinstance(adapter, NotedAdapter):
-        inner = constrained(adapter.inner, constraint)
+        inner = constrain(adapter.inner, constraint)
         return None if inner is None else attrs.evolve(adapter, inner=inner)
     if isinstance(adapter, ReaderAdapter):  # of which the schema has to meet it, and then the value that is read
         text = "must meet the constraints of its type"
         check = constraint.check(bare(adapter.inner)) or Check(text, constraint.is_met, {})
-        inner = constrained(adapter.inner, constraint)
+        inner = constrain(adapter.inner, constraint)
         return None if inner is None else attrs.evolve(adapter, inner=inner, checks=(*adapter.checks, check))
     if isinstance(adapter, AliasAdapter):
-        return None if adapter.inner is ANY else constrained(adapter.inner, constraint)
+        return None if adapter.inner is ANY else constrain(adapter.inner, constraint)
     if not isinstance(adapter, UnionAdapter):
         return constraint.on(adapter)
     members: list[TypeAdapter] = []
     for member in adapter.members:
         with suppress(NothingLeftError):
             passes = member is NULL and constraint.skips_null
-            members.append(member if passes else constrained(member, constraint) or member)
+            members.append(member if passes else constrain(member, constraint) or member)
     if not members:
         raise NothingLeftError
     if members == list(adapter.members):
@@ -152,16 +152,15 @@ def constrained(adapter: TypeAdapter, constraint: Constraint) -> TypeAdapter | N
     return members[0] if len(members) == 1 else UnionAdapter(tuple(members))
 
 
-def narrowed(adapter: TypeAdapter, constraints: Iterable[Constraint]) -> TypeAdapter:
+def narrow(adapter: TypeAdapter, constraints: Iterable[Constraint]) -> TypeAdapter:
     """The adapter of the values that meet the constraints of validators, up to one that would leave none."""
     with suppress(NothingLeftError):
         for each in constraints:
-            adapter = constrained(adapter, each) or adapter
+            adapter = constrain(adapter, each) or adapter
     return adapter
 
 
 # Constraints on one value ---------------------------------------------------------------------------------------------
-
 
 _COMPARISONS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str, str]]] = {
     ">=": (operator.le, "minimum", "at least"),  # the limit comes first
@@ -300,8 +299,8 @@ def _inside(
     def within(adapter: TypeAdapter) -> TypeAdapter | None:
         if not isinstance(adapter, kind):
             return None
-        found = attrs.evolve(adapter, item=narrowed(adapter.item, items))
-        if isinstance(found, MappingAdapter) and text_key(key := narrowed(found.key, keys)) is not None:
+        found = attrs.evolve(adapter, item=narrow(adapter.item, items))
+        if isinstance(found, MappingAdapter) and text_key(key := narrow(found.key, keys)) is not None:
             return attrs.evolve(found, key=key)
         return found
 
@@ -397,7 +396,7 @@ def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Sequenc
         if type(each).__module__.startswith("attr."):
             found = [[*validator_constraints(each), _passes(each)]] if callable(each) else [()]
         else:
-            found = [[one] for one in _marked(each)]
+            found = [[one] for one in _read_marks(each)]
             is_unknown = getattr(each, "tz", None) is not None or type(each).__name__ == "Timezone"
             if is_unknown or (callable(each) and not found and not needs_pydantic(each)):
                 found = [()]
@@ -405,7 +404,7 @@ def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Sequenc
             yield each, several
 
 
-def _marked(marker: object) -> Iterator[Constraint]:
+def _read_marks(marker: object) -> Iterator[Constraint]:
     for name, make in _MARKS.items():
         value = getattr(marker, name, None)
         if value is not None and not callable(value) and (constraint := make(value)) is not None:
@@ -484,7 +483,6 @@ _READERS: Final[Mapping[str, Callable[[Any], Iterable[Constraint]]]] = {
 
 
 # Python patterns in JSON Schema -------------------------------------------------------------------------------------
-
 
 _PORTABLE: Final = r"""(?x)(?:
         [^\\\[\](){}?*+|^$.]                                  # a literal character

@@ -77,7 +77,7 @@ def structure_hook(adapter: TypeAdapter) -> StructureHook:
     return lambda value: made(adapter)(value)  # noqa: PLW0108  (later)
 
 
-def strictly(adapter: TypeAdapter) -> Callable[[Any], Any]:
+def strict_hook(adapter: TypeAdapter) -> Callable[[Any], Any]:
     """A function that validates JSON data by the schema of an adapter, and then structures it."""
     require, hook = Validator(json_text(root_schema(adapter))).require, structure_hook(adapter)
 
@@ -91,7 +91,7 @@ def strictly(adapter: TypeAdapter) -> Callable[[Any], Any]:
     return structure_strictly
 
 
-# Straight code: one expression for the parameters of a function and their classes -------------------------------------
+# Straight code: one expression for a function's parameters and their classes, instead of a hook for each part ---------
 
 
 def _expression(adapter: TypeAdapter, value: str, names: dict[str, Any], above: tuple[TypeAdapter, ...] = ()) -> str:
@@ -136,7 +136,7 @@ def straight_binder(
     `adapters` has those of the parameters by key. As `usual` makes the parts again, to find the place and word the
     error, there is none if a part runs code of its author, whose effects would be there twice.
     """
-    if any(map(_may_act, chain.from_iterable(map(reach, adapters.values())))):
+    if any(map(_runs_authors_code, chain.from_iterable(map(reach, adapters.values())))):
         return None
     names: dict[str, Any] = {"__name__": __name__, "usual": usual}
     code = ["def bind(context, arguments):", " try:", "  v = dict(arguments)"]
@@ -156,7 +156,7 @@ _AUTHORS_HOOKS: Final = ("__attrs_pre_init__", "__attrs_post_init__", "__post_in
 _GENERATED: Final = ("<attrs", "<string>", attrs.fields.__code__.co_filename)
 
 
-def _may_act(adapter: TypeAdapter) -> bool:
+def _runs_authors_code(adapter: TypeAdapter) -> bool:
     """Whether making a value runs code of its class's author, which may have effects."""
     if isinstance(adapter, ConstrainedAdapter):
         return not all(each.keywords for each in adapter.checks)
@@ -347,7 +347,7 @@ def _first_accepting(members: Sequence[TypeAdapter]) -> StructureHook:
     hooks = [structure_hook(each) for each in members]
     if all(hook is hooks[0] for hook in hooks):
         return hooks[0]
-    checks = [_acceptance(each, exact=True) for each in members]
+    checks = [_schema_check(each, exact=True) for each in members]
 
     def structure_first(value: Any) -> Any:
         for accepts, hook in zip(checks, hooks, strict=True):
@@ -355,14 +355,14 @@ def _first_accepting(members: Sequence[TypeAdapter]) -> StructureHook:
                 return hook(value)
         if type(value) is str:
             raise _combined_error(hooks, value)
-        nearest = (hook for each, hook in zip(members, hooks, strict=True) if _acceptance(each, exact=False)(value))
+        nearest = (hook for each, hook in zip(members, hooks, strict=True) if _schema_check(each, exact=False)(value))
         return next(nearest, hooks[0])(value)
 
     return structure_first
 
 
 @lru_cache(maxsize=64)
-def _acceptance(adapter: TypeAdapter, *, exact: bool) -> Callable[[Any], bool]:
+def _schema_check(adapter: TypeAdapter, *, exact: bool) -> Callable[[Any], bool]:
     """A check by schema whether a value is of a type; `exact` includes formats and ranges."""
     writer = SchemaWriter(_text_check if exact else None)
     return compiled(json_text(root_schema(adapter, writer)), writer.formats if exact else None).is_valid
@@ -398,10 +398,10 @@ def _structure_noted(adapter: NotedAdapter) -> StructureHook:
     hook = structure_hook(adapter.inner)
     if adapter.notes.keys() <= _HARMLESS or isinstance(adapter.inner, ForeignAdapter):
         return hook
-    return strictly(adapter.inner)
+    return strict_hook(adapter.inner)
 
 
-def _checked(hook: StructureHook, checks: Sequence[Any]) -> StructureHook:
+def _with_checks(hook: StructureHook, checks: Sequence[Any]) -> StructureHook:
     if not checks:
         return hook
 
@@ -421,7 +421,7 @@ def _checked(hook: StructureHook, checks: Sequence[Any]) -> StructureHook:
 
 def _structure_read(adapter: ReaderAdapter) -> StructureHook:
     hook, read = structure_hook(adapter.inner), reporting(adapter.read, "its type")
-    return _checked(lambda value: read(value, hook(value)), adapter.checks)
+    return _with_checks(lambda value: read(value, hook(value)), adapter.checks)
 
 
 def _structure_foreign(adapter: ForeignAdapter) -> StructureHook:
@@ -474,7 +474,7 @@ _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = 
     UnionAdapter: _structure_union,
     AliasAdapter: lambda adapter: structure_hook(adapter.inner),
     NotedAdapter: _structure_noted,
-    ConstrainedAdapter: lambda adapter: _checked(
+    ConstrainedAdapter: lambda adapter: _with_checks(
         structure_hook(adapter.inner), [each for each in adapter.checks if not each.keywords]
     ),
     ReaderAdapter: _structure_read,
@@ -504,7 +504,7 @@ def json_default(value: Any, adapter: TypeAdapter) -> Any:
             return MISSING
         if _is_plainly_of(value, adapter):
             return data
-        made = strictly(adapter)(data)
+        made = strict_hook(adapter)(data)
     except Exception:  # noqa: BLE001  (no JSON form; a type's own code, or one that is still being read)
         return MISSING
     is_plain = isinstance(value, _PLAIN_KINDS) and not isinstance(value, bytes | bytearray)

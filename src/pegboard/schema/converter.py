@@ -87,12 +87,12 @@ def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | No
     Raises:
         Exception: Any exception of the library, such as for a field without a schema.
     """
-    from pegboard.schema.references import inlined, without_misfits
+    from pegboard.schema.references import inline, without_misfits
 
     if is_pydantic(cls):
         mode = "serialization" if written else "validation"
         write = getattr(cls, "model_json_schema", None) or _pydantic_adapter(annotation).json_schema
-        schema = without_misfits(inlined(write(mode=mode, schema_generator=_schema_generator())))
+        schema = without_misfits(inline(write(mode=mode, schema_generator=_schema_generator())))
         # Keys that it would ignore, or read as another field's (`validation_alias`), are refused as everywhere.
         config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", {})  # or of a dataclass
         is_open = written or "extra" in config or schema.get("type") != "object"
@@ -102,21 +102,21 @@ def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | No
 
         if cls is msgspec.Struct:
             raise TypeError("Struct itself has no fields; name a subclass")
-        return without_misfits(_without_markers(inlined(msgspec.json.schema(annotation)), annotation))
+        return without_misfits(_without_sentinels(inline(msgspec.json.schema(annotation)), annotation))
     return None
 
 
-def _without_markers(schema: JsonSchema, annotation: Any) -> JsonSchema:
+def _without_sentinels(schema: JsonSchema, annotation: Any) -> JsonSchema:
     """A struct's schema without defaults that mark a missing value: members of an enum, in fields of another type."""
     from pegboard.schema.references import schemas
 
     for cls in {cls for _, part in model_parts(annotation) if is_msgspec(cls := typing.get_origin(part) or part)}:
         keys = dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
-        markers = {keys[name] for name, default in model_defaults(cls) if _is_marker(default)}
-        for each in list(schemas(schema)) if markers else ():
+        sentinels = {keys[name] for name, default in model_defaults(cls) if _is_sentinel(default)}
+        for each in list(schemas(schema)) if sentinels else ():
             if str(each.get("title", "")).partition("[")[0] == cls.__name__:
                 for key, written in each.get("properties", {}).items():
-                    if key in markers and "type" in written:
+                    if key in sentinels and "type" in written:
                         written.pop("default", None)
     return schema
 
@@ -141,7 +141,7 @@ def model_parts(annotation: Any, model: Any = None, seen: set[Any] | None = None
         yield from model_parts(each, cls, seen)
 
 
-def _is_marker(default: object) -> bool:
+def _is_sentinel(default: object) -> bool:
     """Whether a default is the member of an enum that isn't a text or number, as those that mark a missing value."""
     return isinstance(default, Enum) and not isinstance(default, str | int | float)
 
@@ -179,7 +179,7 @@ def _schema_generator() -> type[Any]:
 
         def default_schema(self, schema: Any) -> Any:
             written, default = super().default_schema(schema), schema.get("default")
-            marks = _is_marker(default) and "type" in written
+            marks = _is_sentinel(default) and "type" in written
             return {k: v for k, v in written.items() if k != "default"} if marks else written
 
         def ser_schema(self, schema: Any) -> Any:
@@ -338,9 +338,10 @@ class JsonRecord:
         data: JsonObject = {"type": self.type} if hasattr(kind, "type") else {}  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  a ClassVar
         for name, key, default, always in _written_fields(kind):
             value = getattr(self, name)
-            says = value != default or (isinstance(value, str | int | float) and value is not False)
-            if always or (says and value is not None):
-                data[key] = _written(value, self.write_data)
+            # A text, a number and true are written even if they are the default: a reader needn't know that.
+            is_said = value != default or (isinstance(value, str | int | float) and value is not False)
+            if always or (is_said and value is not None):
+                data[key] = _write(value, self.write_data)
         return data
 
     @classmethod
@@ -366,7 +367,7 @@ class JsonRecord:
         return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else value
 
 
-def _written(value: Any, write_data: Callable[[Any], Any]) -> Any:
+def _write(value: Any, write_data: Callable[[Any], Any]) -> Any:
     if isinstance(value, str):
         return unicode_text(value)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -374,7 +375,7 @@ def _written(value: Any, write_data: Callable[[Any], Any]) -> Any:
 
         return write_base64(value)
     if isinstance(value, tuple):
-        return [_written(each, write_data) for each in cast("tuple[Any, ...]", value)]
+        return [_write(each, write_data) for each in cast("tuple[Any, ...]", value)]
     if isinstance(value, JsonRecord):
         return value.to_part()
     return value.to_json() if hasattr(value, "to_json") else write_data(value)

@@ -48,7 +48,7 @@ class Docstring:
     @property
     def summary(self) -> str:
         """The first paragraph, on one line."""
-        return _joined(self.description.partition("\n\n")[0])
+        return _join(self.description.partition("\n\n")[0])
 
 
 def parse_docstring(text: str, names: Collection[str] | None = None) -> Docstring:
@@ -92,7 +92,7 @@ def _of_sections(lines: Sequence[str], names: Collection[str] | None, *, dashed:
     returns = parts["returns"]
     if dashed:
         returns = [line for line in returns if line[:1].isspace()] or returns
-    text = _joined(inspect.cleandoc("\n".join(returns)))
+    text = _join(inspect.cleandoc("\n".join(returns)))
     if not dashed and (typed := re.match(_TYPE, text)):
         text = text[typed.end() :]
     entries, rest = _entries(parts["parameters"], _NUMPY_ENTRY if dashed else _GOOGLE_ENTRY, names)
@@ -127,7 +127,7 @@ def _entries(
                     entries.append((found, here))
                     continue
         here.append(line)
-    return [(found, _joined(inspect.cleandoc("\n".join([found["text"], *below])))) for found, below in entries], rest
+    return [(found, _join(inspect.cleandoc("\n".join([found["text"], *below])))) for found, below in entries], rest
 
 
 def _docstring(
@@ -144,6 +144,6 @@ def _names_in(found: re.Match[str]) -> set[str]:
     return {name.strip("*`\\ ") for name in (found["names"] or "").split(",")} - {""}
 
 
-def _joined(text: str) -> str:
+def _join(text: str) -> str:
     """The text with wrapped lines joined; paragraphs, list items, indented and quoted lines stay separate."""
     return _WRAP.sub(" ", re.sub(r"\n\s*\n", "\n\n", text.strip()))

@@ -111,7 +111,7 @@ def fields_of(annotation: Any) -> list[ClassField] | None:
     if read is not _of_typed_dict:
         _check_constructor(cls, fields)
     for place, each in enumerate(fields):
-        bound = substituted(each.annotation, _binding_for(bindings, each.name))
+        bound = substitute(each.annotation, _binding_for(bindings, each.name))
         if bound is not each.annotation:
             fields[place] = attrs.evolve(each, annotation=bound)
     return fields
@@ -153,7 +153,7 @@ def _of_attrs(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
             annotation=annotation if each.converter is None else _input_of(each.converter, annotation),
             required=each.default is attrs.NOTHING,
             default=_default(each.default),
-            description=_described(each.metadata),
+            description=_description_in(each.metadata),
             # A converter runs before the validator, which then applies to another value than the given one.
             validator=None if each.converter else each.validator,
         )
@@ -181,7 +181,7 @@ def _input_of(converter: Any, annotation: Any) -> Any:
     return annotation if taken is Any or isinstance(taken, TypeVar) else taken
 
 
-def _described(metadata: Mapping[Any, Any]) -> str | None:
+def _description_in(metadata: Mapping[Any, Any]) -> str | None:
     text = metadata.get("description")
     return text if isinstance(text, str) else None
 
@@ -203,7 +203,7 @@ def _of_dataclass(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
             annotation=cast("Any", annotation).type if passed_on else annotation,
             required=default is attrs.NOTHING and each.default_factory is dataclasses.MISSING,
             default=_default(default, each.default_factory) if default is attrs.NOTHING else default,
-            description=_described(each.metadata) or getattr(each, "doc", None),
+            description=_description_in(each.metadata) or getattr(each, "doc", None),
         )
 
 
@@ -259,7 +259,7 @@ def bindings_of(annotation: Any) -> Mapping[Any, _Binding]:
             continue
         found[cls] = dict(zip(getattr(cls, "__parameters__", ()), arguments, strict=False))
         for base in reversed(cls.__dict__.get("__orig_bases__", cls.__bases__)):
-            given = [substituted(each, found[cls]) for each in typing.get_args(base)]
+            given = [substitute(each, found[cls]) for each in typing.get_args(base)]
             waiting.append((typing.get_origin(base) or base, given))
     return found
 
@@ -275,7 +275,7 @@ def _binding_for(bindings: Mapping[Any, _Binding], name: str) -> _Binding:
     return binding
 
 
-def substituted(annotation: Any, binding: _Binding) -> Any:
+def substitute(annotation: Any, binding: _Binding) -> Any:
     """`annotation` with its type variables replaced by their bindings."""
     if isinstance(annotation, typing.TypeVar):
         return binding.get(annotation, annotation)
@@ -287,7 +287,7 @@ def substituted(annotation: Any, binding: _Binding) -> Any:
     return annotation[tuple(binding.get(name, name) for name in names)]
 
 
-def unbound(variable: Any) -> Any:
+def type_for_unbound(variable: Any) -> Any:
     """The type that an unbound type variable means: its default, bound or constraints, else anything."""
     default = getattr(variable, "__default__", None)
     if default is not None and type(default).__name__ != "NoDefaultType":

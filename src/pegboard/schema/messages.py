@@ -74,7 +74,7 @@ _APPLIED: Final[Mapping[Any, frozenset[str]]] = {dict: _TO_OBJECT, list: _TO_ARR
 """By the class of a value: the keywords that apply other schemas to it or to its parts."""
 
 
-def explained(schema: str, value: Any, steps: int = MOST_STEPS) -> Sequence[tuple[Sequence[str | int], str]]:
+def explain(schema: str, value: Any, steps: int = MOST_STEPS) -> Sequence[tuple[Sequence[str | int], str]]:
     """The reasons why a schema (as JSON text) refused a value, at most 20, each as path and reason.
 
     None for keywords without messages here, and if the budget ended before anything was found.
@@ -390,7 +390,7 @@ class _Fit(NamedTuple):
         return _Fit(other.value, self.changes + other.changes, self.cost + other.cost)
 
 
-def coerced(value: Any, schema: str, *, only_nulls: bool = False) -> tuple[Any, tuple[str, ...]]:
+def best_fit(value: Any, schema: str, *, only_nulls: bool = False) -> tuple[Any, tuple[str, ...]]:
     """The best fit of a value for a schema (JSON text), itself if nothing helps; each change as `"path: from -> to"`.
 
     With `only_nulls`, nulls are left out, and nothing else.
@@ -435,7 +435,7 @@ class _Coercion:
             way = "then" if self.search.fits(schema["if"], best.value) else "else"
             best = best.then(self.fit(schema.get(way, True), best.value, path))
         if not self.only_nulls:
-            best = best.then(self._converted(schema, best.value, path))
+            best = best.then(self._convert(schema, best.value, path))
         return best.then(self._inside(schema, best.value, path))
 
     def _branch(self, branches: Sequence[Any], value: Any, path: _Path) -> _Fit:
@@ -443,7 +443,7 @@ class _Coercion:
         found = [(branch, self.fit(branch, value, path)) for branch in branches]
         return _cheapest([each for branch, each in found if self.search.fits(branch, each.value)], value)
 
-    def _converted(self, schema: JsonSchema, value: Any, path: _Path) -> _Fit:
+    def _convert(self, schema: JsonSchema, value: Any, path: _Path) -> _Fit:
         """The value converted to another type, or to a listed word."""
         found: list[_Fit] = []
         for candidate, cost in self._candidates(schema, value):
@@ -525,4 +525,4 @@ def without_added_nulls(arguments: JsonObject, schema: JsonSchema | str) -> Json
         The arguments themselves if nothing is removed, or if they aren't JSON; else a copy.
     """
     text = schema if isinstance(schema, str) else json_text(schema)
-    return arguments if json_problems(arguments) else coerced(arguments, text, only_nulls=True)[0]
+    return arguments if json_problems(arguments) else best_fit(arguments, text, only_nulls=True)[0]

@@ -192,7 +192,7 @@ def _respelled(text: str) -> str:
     return str(json_text(root))
 
 
-def runnable(schema: str) -> tuple[JsonText, Sequence[str]]:
+def without_unrunnable(schema: str) -> tuple[JsonText, Sequence[str]]:
     """A schema without the patterns that no engine can run, and these patterns; `ValueError` if there are too many."""
     root: Any = json.loads(schema)
     parts = list(schemas(root)) if is_object(root) else []
@@ -300,7 +300,7 @@ class References:
         }
 
 
-def expanded(references: References) -> tuple[int, Sequence[JsonSchema]]:
+def expand(references: References) -> tuple[int, Sequence[JsonSchema]]:
     """The size of a schema with every reference replaced by its target, and all schemas that can apply to a value.
 
     A schema counts as one, plus its listed values if they aren't all text; a recursive one counts once. Takes time
@@ -340,16 +340,16 @@ def expanded(references: References) -> tuple[int, Sequence[JsonSchema]]:
     return size, reached
 
 
-def inlined(schema: JsonMapping) -> JsonSchema:
+def inline(schema: JsonMapping) -> JsonSchema:
     """A schema with references replaced by their `$defs`; recursive definitions stay."""
     definitions: dict[str, JsonSchema] = schema.get("$defs", {})
     recursive = recursive_definitions(definitions)
-    written = _inlined({key: rule for key, rule in schema.items() if key != "$defs"}, definitions, recursive)
+    written = _inline({key: rule for key, rule in schema.items() if key != "$defs"}, definitions, recursive)
     if (name := _definition(written)) in recursive:  # the root is written out
         del written["$ref"]
-        written = {**_inlined(definitions[name], definitions, recursive), **written}
+        written = {**_inline(definitions[name], definitions, recursive), **written}
     if recursive:
-        written["$defs"] = {name: _inlined(definitions[name], definitions, recursive) for name in sorted(recursive)}
+        written["$defs"] = {name: _inline(definitions[name], definitions, recursive) for name in sorted(recursive)}
     return written
 
 
@@ -385,12 +385,12 @@ def _without_ends(leads: Mapping[str, Collection[str]]) -> frozenset[str]:
     return frozenset(leads.keys() - ends)
 
 
-def _inlined(schema: JsonSchema, definitions: Mapping[str, JsonSchema], recursive: Collection[str]) -> JsonSchema:
-    written = dict(mapped(schema, lambda part, _: _inlined(part, definitions, recursive)))
+def _inline(schema: JsonSchema, definitions: Mapping[str, JsonSchema], recursive: Collection[str]) -> JsonSchema:
+    written = dict(mapped(schema, lambda part, _: _inline(part, definitions, recursive)))
     if "mapping" in written.get("discriminator", ()):
         del written["discriminator"]  # OpenAPI's, whose targets are inlined
     name = _definition(written)
     if name not in definitions or name in recursive:
         return written
     del written["$ref"]
-    return {**_inlined(definitions[name], definitions, recursive), **written}
+    return {**_inline(definitions[name], definitions, recursive), **written}

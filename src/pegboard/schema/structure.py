@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pegboard.schema.conversion import strictly
+from pegboard.schema.conversion import strict_hook
 from pegboard.schema.types import adapter_of
 
 
@@ -28,4 +28,4 @@ def strict_structurer(annotation: object) -> Callable[[Any], Any]:
     Raises:
         DefinitionError: The type has no JSON Schema.
     """
-    return strictly(adapter_of(annotation))
+    return strict_hook(adapter_of(annotation))

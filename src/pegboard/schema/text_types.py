@@ -1,8 +1,8 @@
 """Types that JSON writes as text: dates and times, UUIDs, decimals, paths, bytes, patterns.
 
-Dates, times and durations are ISO 8601, as strict as RFC 3339 except that the offset is optional. A datetime or time
-without an offset is naive, one with an offset aware. Durations may be negative, but have no years and months, whose
-length varies.
+Dates, times and durations are ISO 8601, as strict as RFC 3339 except that seconds and offsets are optional. A datetime
+or time without an offset is naive, one with an offset aware. Durations may be negative, but have no years and months,
+whose length varies.
 """
 
 from __future__ import annotations
@@ -128,11 +128,11 @@ def _write_pattern(value: Any) -> str:
     return value.pattern
 
 
-def _made(cls: Any, text: str) -> Any:
+def _construct(cls: Any, text: str) -> Any:
     return cls(text)
 
 
-_PATH: Final = Notation("a path", {}, _made, os.fspath)
+_PATH: Final = Notation("a path", {}, _construct, os.fspath)
 _BYTES: Final = Notation("base64", {"contentEncoding": "base64"}, read_base64, write_base64)
 
 # By name, so that none of these modules has to be imported here.
@@ -149,18 +149,17 @@ _NOTATIONS: Final[Mapping[tuple[str, str], Notation]] = {
         "a duration such as P1DT2H30M", {"format": "duration"}, read_duration, write_duration
     ),
     ("uuid", "UUID"): Notation(
-        "a UUID", {"format": "uuid"}, _reader(_UUID, _made, "not in RFC 9562 format"), _write_uuid
+        "a UUID", {"format": "uuid"}, _reader(_UUID, _construct, "not in RFC 9562 format"), _write_uuid
     ),
     ("decimal", "Decimal"): Notation(
         "a decimal number such as 12.50 in a string",
         {"pattern": f"^{_DECIMAL}$"},
-        _reader(_DECIMAL, _made, "not in the format of a JSON number"),
+        _reader(_DECIMAL, _construct, "not in the format of a JSON number"),
         _write_decimal,
     ),
     **{("builtins", name): _BYTES for name in ("bytes", "bytearray", "memoryview")},
     ("re", "Pattern"): Notation(
         "a regular expression", {"format": "regex"}, lambda _, text: re.compile(text), _write_pattern
     ),
-    **{("pathlib", name): _PATH for name in ("PurePath", "PurePosixPath", "PureWindowsPath")},
-    **{("pathlib", name): _PATH for name in ("Path", "PosixPath", "WindowsPath")},
+    **{("pathlib", f"{pure}{name}"): _PATH for pure in ("", "Pure") for name in ("Path", "PosixPath", "WindowsPath")},
 }

@@ -47,12 +47,12 @@ from pegboard.schema.adapters import (
 )
 from pegboard.schema.constraints import (
     NothingLeftError,
-    constrained,
+    constrain,
     constraints_of,
     expand_metadata,
     find_ignored_constraints,
     is_read_by_pydantic,
-    narrowed,
+    narrow,
     needs_pydantic,
     notes_of,
     validator_constraints,
@@ -70,8 +70,8 @@ from pegboard.schema.fields import (
     is_dataclass,
     is_field,
     is_typed_dict,
-    substituted,
-    unbound,
+    substitute,
+    type_for_unbound,
 )
 from pegboard.schema.text_types import notation_of
 from pegboard.typing import JsonSchema, define, frozen
@@ -246,7 +246,7 @@ class _Reader:
         if _is_alias(annotation):
             return self._alias(annotation, annotation, path)
         if isinstance(annotation, TypeVar):
-            return self.read(unbound(annotation), path)
+            return self.read(type_for_unbound(annotation), path)
         if isinstance(annotation, typing.NewType):  # whose values a hook for it reads
             adapter = self.read(annotation.__supertype__, path)
             hook = converter().get_structure_hook(annotation) if has_hook(annotation) else None
@@ -277,15 +277,16 @@ class _Reader:
                 change(notes)
         except Exception as error:  # noqa: BLE001  (any of the author's function)
             self.refuse(annotation, path, f"its metadata can't be read: {error}", "Correct it.")
+        # What pydantic's validators state to read; `Json` reads a text.
         stated = [kind for each in metadata if (kind := getattr(each, "json_schema_input_type", Any)) is not Any]
         stated = [each for each in stated if type(each).__name__ != "PydanticUndefinedType"]
-        # `Json` reads a text.
         stated += [str for each in metadata if type(each).__name__ == "Json" and needs_pydantic(each)]
         adapter = self._noted(stated[-1] if stated else annotation.__origin__, notes, path)
         of_pydantic = [index for index, each in enumerate(metadata) if needs_pydantic(each)]
         first = 0 if stated else min(of_pydantic, default=len(metadata))
-        late = [each for each in metadata[first:] if not is_read_by_pydantic(each)]  # on the value that it makes
-        if not stated:
+        # What pydantic doesn't apply, and comes after its first validator, is about the value that pydantic makes.
+        late = [each for each in metadata[first:] if not is_read_by_pydantic(each)]
+        if not stated:  # else only pydantic knows what it is given
             early = [each for each in metadata if all(each is not other for other in late)]
             adapter = self._constrained(adapter, early, annotation, path)
         if of_pydantic:
@@ -343,7 +344,7 @@ class _Reader:
             found: TypeAdapter | None = None
             try:
                 for each in several:
-                    found = constrained(found or adapter, attrs.evolve(each, skips_null=True)) or found
+                    found = constrain(found or adapter, attrs.evolve(each, skips_null=True)) or found
             except NothingLeftError:
                 self.refuse(annotation, path, f"{_marker_text(marker)} leaves no value", "Remove it, or relax it.")
             if not several:
@@ -432,17 +433,17 @@ class _Reader:
         return MappingAdapter(key, self.read(arguments[1], f"{path}.*" if path else "*"), cls)
 
     def _model(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
-        """A pydantic model or msgspec struct, by its own schema."""
+        """The adapter of a pydantic model or msgspec struct, by its own schema; `None` for any other class."""
         self._check_defaults(cls, model_defaults(cls), path)
         try:
-            unread = next(find_ignored_constraints(cls), None)
+            ignored = next(find_ignored_constraints(cls), None)
             given = model_schema(cls, annotation, written=False)
             written = model_schema(cls, annotation, written=True)
         except Exception as error:  # noqa: BLE001  (the fields of a model may be anything)
             why = f"{cls.__qualname__} has no JSON Schema: {' '.join(str(error).split())[:200]}"
             self.refuse(annotation, path, why, "Pass input_schema=..., or give its fields types with a JSON Schema.")
-        if unread is not None:
-            why = f"{type(unread).__name__} in Annotated isn't applied by the library of {cls.__qualname__}"
+        if ignored is not None:
+            why = f"{type(ignored).__name__} in Annotated isn't applied by the library of {cls.__qualname__}"
             self.refuse(annotation, path, why, "Write the constraint as that library does.")
         return None if given is None or written is None else ForeignAdapter(annotation, cls, given, written)
 
@@ -454,6 +455,7 @@ class _Reader:
                 self.refuse(cls, f"{path}.{key}".lstrip("."), why, "Write the default itself.")
 
     def _record(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
+        """The adapter of a class that is made of fields; `None` for any other."""
         key = annotation_key(annotation)
         known = self.records.get(key) or _cache.get(key)
         if known is not None:
@@ -479,7 +481,7 @@ class _Reader:
 
     def _member(self, given: ClassField, docs: Mapping[str, str], path: str) -> Member:
         """One field. Its own description takes precedence over its type's, and that over the class's docstring."""
-        adapter = narrowed(self.read(given.annotation, path), validator_constraints(given.validator))
+        adapter = narrow(self.read(given.annotation, path), validator_constraints(given.validator))
         described = isinstance(adapter, NotedAdapter) and "description" in adapter.notes
         documented = None if described else docs.get(given.name) or docs.get(given.key)
         notes = _notes(given.description or documented, given.default, adapter)
@@ -544,7 +546,7 @@ def _alias_value(alias: Any, arguments: tuple[Any, ...]) -> Any:
     names = dict(vars(sys.modules.get(alias.__module__, typing)))
     known = {each.__name__: each for each in (*alias.__type_params__, alias)}
     value = typing.get_type_hints(holder, names, known, include_extras=True)["value"]
-    return substituted(value, dict(zip(alias.__type_params__, arguments, strict=False)))
+    return substitute(value, dict(zip(alias.__type_params__, arguments, strict=False)))
 
 
 _LISTS: Final = frozenset({list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable, abc.Reversible})

@@ -37,12 +37,12 @@ from pegboard.schema.references import (
     SOME,
     References,
     compiled,
-    expanded,
+    expand,
     matcher,
     parts_of,
     patterns_of,
-    runnable,
     without_notes,
+    without_unrunnable,
 )
 from pegboard.typing import JsonSchema, frozen
 
@@ -133,9 +133,9 @@ class Validator:
         if self.bounds is not None and not is_small(value, *self.bounds):
             values, characters = self.bounds
             return (((), f"too large for its schema; send at most {values:,} values and {characters:,} characters"),)
-        from pegboard.schema.messages import explained  # only for refusals
+        from pegboard.schema.messages import explain  # only for refusals
 
-        return explained(self.schema, value) or _own_messages(self.schema, value) or (((), "doesn't fit the schema"),)
+        return explain(self.schema, value) or _own_messages(self.schema, value) or (((), "doesn't fit the schema"),)
 
 
 def _acceptance(schema: str, bounds: tuple[int, int] | None) -> Callable[[Any], bool]:
@@ -165,7 +165,7 @@ def _bounds(schema: str) -> tuple[int, int] | None:
     if not is_object(root := json.loads(schema)):
         return None
     try:
-        rules, reached = expanded(References(root))
+        rules, reached = expand(References(root))
     except ValueError:  # which is refused at registration
         return _MOST_STEPS // MAX_EXPANDED, _MOST_STEPS // MAX_EXPANDED
     places = sum(_places(pattern) for each in reached for pattern in patterns_of(each))
@@ -201,7 +201,7 @@ def validator_of(schema: str) -> Validator:
         try:
             known = Validator(text)
         except SchemaError:  # perhaps a pattern that was skipped when the tool was checked
-            rest, skipped = runnable(text)
+            rest, skipped = without_unrunnable(text)
             if not skipped:
                 raise
             known = Validator(rest)
@@ -233,7 +233,7 @@ def check_schema(
         fault = _schema_fault(text, object_wanted=object_wanted)
         if fault is not None and skip_patterns and '"pattern' in text and len(text) <= MAX_CHARACTERS:
             with suppress(ValueError):
-                text, skipped = runnable(text)
+                text, skipped = without_unrunnable(text)
                 fault = _schema_fault(text, object_wanted=object_wanted) if skipped else fault
     except _NOT_JSON as error:
         fault, skipped = _json_fault(error), ()
@@ -288,7 +288,7 @@ def _is_deep(value: Any) -> bool:
 def _check_cost(root: JsonSchema) -> None:
     """Raises `ValueError` for a schema that takes too long to validate values, or has references to nothing in it."""
     references = References(root)
-    size, reached = expanded(references)
+    size, reached = expand(references)
     if size > MAX_EXPANDED:
         raise ValueError(f"it expands to more than {MAX_EXPANDED} schemas once its references are followed")
     if sum(len(patterns_of(each)) for each in reached) > MAX_PATTERNS:

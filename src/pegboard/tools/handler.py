@@ -185,7 +185,7 @@ def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = F
 
     `strict`: validate by the types, too, because the schema isn't derived from them. `of_fields`: as `takes_fields`.
     """
-    from pegboard.schema.conversion import same, straight_binder, strictly, structure_hook  # loaded at the first call
+    from pegboard.schema.conversion import same, straight_binder, strict_hook, structure_hook  # at the first call
     from pegboard.schema.types import adapter_of
 
     structures: dict[str, StructureHook] = {}
@@ -194,7 +194,7 @@ def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = F
     for each in signature.visible:
         adapter = adapter_of(list[each.annotation] if each.kind is ParameterKind.VAR_POSITIONAL else each.annotation)
         adapters[each.key] = adapter
-        structure = strictly(adapter) if strict else structure_hook(adapter)
+        structure = strict_hook(adapter) if strict else structure_hook(adapter)
         if structure is not same and each.kind is ParameterKind.VAR_KEYWORD:
             rest = structure
         elif structure is not same:
