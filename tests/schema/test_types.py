@@ -411,6 +411,19 @@ def test_two_classes_of_one_name_have_two_definitions():
     assert schema["$defs"]["Node_2"]["properties"]["inner"]["items"] == {"$ref": "#/$defs/Node_2"}
 
 
+def test_definitions_of_schemas_in_annotated_are_at_the_root_each_under_a_name_of_its_own():
+    def of(part):
+        return {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}, "$defs": {"N": part}}
+
+    texts, numbers = Annotated[dict, of({"type": "string"})], Annotated[dict, of({"type": "integer"})]
+    schema = object_schema([Property("a", texts), Property("b", list[numbers]), Property("c", numbers)])
+
+    assert schema["$defs"] == {"N": {"type": "string"}, "N_2": {"type": "integer"}}
+    assert schema["properties"]["c"] == schema["properties"]["b"]["items"]
+    assert jsonschema_rs.is_valid(schema, {"a": {"n": "x"}, "b": [{"n": 1}], "c": {"n": 2}})
+    assert not jsonschema_rs.is_valid(schema, {"a": {"n": "x"}, "b": [{"n": "y"}], "c": {"n": 2}})
+
+
 def test_a_recursive_generic_type_is_named_by_its_arguments():
     assert list(schema_of(Tree[int])["$defs"]) == ["Tree_int"]
 

@@ -93,6 +93,15 @@ class SchemaWriter:
             self.definitions[name] = adapter.schema(self)
         return {"$ref": f"#/$defs/{name}"}
 
+    def hoist(self, given: JsonMapping) -> JsonSchema:
+        """A schema that an author or a library wrote, with its `$defs` among the definitions, under unique names."""
+        if not (definitions := given.get("$defs")):
+            return dict(given)
+        owner = json_text(definitions)  # schemas with the same definitions share them
+        names = {name: self.reserve(name, owner) for name in definitions}
+        self.definitions.update({names[name]: _rename(each, names) for name, each in definitions.items()})
+        return _rename({key: rule for key, rule in given.items() if key != "$defs"}, names)
+
     def reserve(self, name: str, owner: Hashable) -> str:
         """A unique name among the definitions for the owner's `name`: itself, or with a number after it."""
         if (known := self._names.get((owner, name))) is not None:
@@ -433,7 +442,7 @@ class NotedAdapter(WrapperAdapter):
     notes: JsonMapping
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        return {**writer.write(self.inner), **self.notes}
+        return {**writer.write(self.inner), **writer.hoist(self.notes)}
 
 
 @frozen(eq=False)
@@ -480,15 +489,7 @@ class ForeignAdapter(TypeAdapter):
         return OBJECTS if self.given.get("type") == "object" else ALL_KINDS
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
-        given = self.written if writer.written else self.given
-        definitions: JsonMapping = given.get("$defs", {})
-        if not definitions:
-            return dict(given)
-        owner = json_text(definitions)  # models with the same definitions share them, under unique names
-        names = {name: writer.reserve(name, owner) for name in definitions}
-        written = _rename({key: rule for key, rule in given.items() if key != "$defs"}, names)
-        writer.definitions.update({names[name]: _rename(each, names) for name, each in definitions.items()})
-        return written
+        return writer.hoist(self.written if writer.written else self.given)
 
 
 def _rename(schema: JsonSchema, names: Mapping[str, str]) -> JsonSchema:

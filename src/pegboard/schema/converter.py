@@ -22,6 +22,7 @@ from pegboard.typing import JsonObject, JsonSchema, frozen
 if TYPE_CHECKING:
     from cattrs import Converter
 
+T = TypeVar("T")
 _MOST_SHOWN: Final = 200
 _WITH_MESSAGE: Final = (ValueError, TypeError, ArithmeticError, AssertionError, AttributeError)
 
@@ -280,8 +281,6 @@ def constructor_error(name: str, error: Exception) -> StructureError:
 
 # Our own values as JSON data, which isn't trusted: a field's key is `json_key(...)` in its metadata, else its name, in
 # camelCase for a `JsonRecord`. A missing or null value takes the default, other keys are ignored, nothing is coerced.
-
-T = TypeVar("T")
 
 
 @frozen
