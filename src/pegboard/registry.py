@@ -249,8 +249,8 @@ class ToolRegistry(Registrar):
         if approver is not None:
             settings = attrs.evolve(settings, approver=approver)
         arguments, context = {} if arguments is None else arguments, EMPTY_CONTEXT if context is None else context
-        begin = dispatcher.new if type(context) is ReadonlyContext else dispatcher.begin
-        state = begin(name, arguments, call_id, context, snapshot, settings)
+        make = dispatcher.new if type(context) is ReadonlyContext else dispatcher.make_state
+        state = make(name, arguments, call_id, context, snapshot, settings)
         await dispatcher.run(state, is_alone=True)
         if state.fatal is not None:
             raise state.fatal
@@ -357,7 +357,7 @@ class ToolRegistry(Registrar):
         answered, ignored = match_answers(pending, answers, context)
         names = [each.pending.call.name for each in answered.values()]
         _, dispatcher, snapshot, settings = await self._ready(names, resolved, context)
-        batch = await dispatcher.resumed(pending, answered, context, snapshot, settings, **options)
+        batch = await dispatcher.resume_batch(pending, answered, context, snapshot, settings, **options)
         batch.ignored = (*ignored, *batch.ignored)
         return batch
 

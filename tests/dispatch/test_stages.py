@@ -44,7 +44,7 @@ def test_the_stages_stand_by_name_in_order():
     assert names_in(stages.run_call) == IN_ORDER
     assert names_in(stages._prepare_call) == FIRST
     assert names_in(stages._call_before) == ["before", "asking_of", "validate"]
-    assert names_in(stages._end) == ["on_error", "after"]
+    assert names_in(stages._run_last_stages) == ["on_error", "after"]
 
 
 @pytest.mark.parametrize("kind", ["unknown_tool", "not_offered", "denied", "limit"])
@@ -88,7 +88,7 @@ def test_any_exception_of_a_stage_gives_a_result_for_the_last_stages(make, prepa
 
 def test_a_hook_without_implementations_costs_nothing(make, send, monkeypatch):
     """Its stage isn't entered at all."""
-    for stage in ("before", "on_error", "after", "_end"):
+    for stage in ("before", "on_error", "after", "_run_last_stages"):
         monkeypatch.setattr(OF_STAGE.get(stage, stages), stage, lambda *_: pytest.fail("it was entered"))
     assert not send(make(lambda: "done")).result.is_error
     assert send(make(fail)).result.kind == "tool_failure"

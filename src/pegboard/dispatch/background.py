@@ -29,7 +29,7 @@ from pegboard.dispatch.operations import (
     write_completion,
 )
 from pegboard.dispatch.results import failure_result, result_of, shorten
-from pegboard.dispatch.stages import answer, conclude, finish
+from pegboard.dispatch.stages import conclude, finish, finish_inside
 from pegboard.dispatch.state import CallState
 from pegboard.errors import OperationError, detail_of, log_failure
 from pegboard.threads import running_loop, waiting
@@ -62,10 +62,10 @@ def later_result(state: CallState, value: object) -> ToolResult:
 
 async def deliver(state: CallState, tool: Tool | None, value: object) -> None:
     """Sets the result of a call that its host has run, as the after callbacks leave it."""
-    state.run_elsewhere(tool)
+    state.set_tool(tool)
     with suppress(CallError):
-        state.change(parse(state.raw, state.settings.limits))
-    await answer(state, await state.runtime.threads.run(later_result, state, value))
+        state.change_arguments(parse(state.raw, state.settings.limits))
+    await finish_inside(state, await state.runtime.threads.run(later_result, state, value))
 
 
 async def _make_completion(operation: Operation, state: CallState, result: ToolResult) -> Completion:

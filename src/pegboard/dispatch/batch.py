@@ -20,7 +20,7 @@ from pegboard.dispatch.events import MOST_WAITING, CallEvent, CallUpdated, emit_
 from pegboard.dispatch.locks import BatchScheduler
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.running import overtaking_error, still_running_note
-from pegboard.dispatch.stages import answer, conclude, enclosing_call, finish, is_too_deep, run_call
+from pegboard.dispatch.stages import conclude, enclosing_call, finish, finish_inside, is_too_deep, run_call
 from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import log_failure, near_or_known
 from pegboard.schema.converter import JsonRecord, json_key
@@ -212,7 +212,7 @@ class Batch:
                 await asyncio.wait(list(self._tasks.values()))  # each with its grace period
             for state in self.states:
                 if state not in self._settled:
-                    await answer(state, error=self._interruption(state))
+                    await finish_inside(state, error=self._interruption(state))
                     self._settle(state)
             raise
         finally:
@@ -357,7 +357,7 @@ class Batch:
             enclosing_call.set(state)  # in this task's context
             if not is_too_deep(state):
                 refused = self._refusal_of(state)
-                await (run_call(state) if refused is None else answer(state, error=refused))
+                await (run_call(state) if refused is None else finish_inside(state, error=refused))
         except asyncio.CancelledError:
             task = running_task()
             while task.cancelling():

@@ -394,7 +394,7 @@ async def before(state: CallState) -> tuple[ToolResult | None, tuple[Ask, ...]]:
         if isinstance(answer, Ask):
             demands.append(answer)
         if answer is not None and answer.arguments is not None:
-            state.change(answer.arguments)
+            state.change_arguments(answer.arguments)
     return None, tuple(demands)
 
 

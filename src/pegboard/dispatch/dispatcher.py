@@ -24,7 +24,7 @@ from pegboard.dispatch.locks import (
     Semaphore,
     lock_request,
 )
-from pegboard.dispatch.stages import DispatchHost, decide, run_call, state_for, state_of
+from pegboard.dispatch.stages import DispatchHost, decide, make_state, run_call, state_in_batch
 from pegboard.dispatch.state import BATCH, BatchPosition, CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
 from pegboard.errors import PendingError
 from pegboard.tools.call import CallError, ToolCall
@@ -73,10 +73,11 @@ class Health:
 
 
 class Dispatcher:
-    """Dispatcher of one registry."""
+    """What the calls of one registry share, and how they are made."""
 
+    # For `ToolRegistry.call`, which imports no stages; `new` is quicker, and takes no `ToolContext`.
     new: ClassVar = CallState
-    begin: ClassVar = staticmethod(state_for)
+    make_state: ClassVar = staticmethod(make_state)
     run: ClassVar = staticmethod(run_call)
 
     def __init__(
@@ -144,10 +145,10 @@ class Dispatcher:
         snapshot, settings = self._prepared()
         request, position = stored.request, BatchPosition(stored.index)
         call = ToolCall(request.tool, request.arguments, request.call_id)
-        state = state_of(call, request.context(), snapshot, settings, position)
+        state = state_in_batch(call, request.context(), snapshot, settings, position)
         with suppress(CallError):  # it isn't registered here
-            state.run_elsewhere(snapshot.find(request.tool))
-        state.change(request.arguments)
+            state.set_tool(snapshot.find(request.tool))
+        state.change_arguments(request.arguments)
         return state
 
     def prepare(
@@ -239,7 +240,7 @@ class Dispatcher:
         marked = {hook: tuple(each for each in links[hook] if is_read_only(each.function)) for hook in links}
         unmarked = [each for each in links["before_tool"] if not is_read_only(each.function)]
         snapshot = attrs.evolve(snapshot, callbacks={hook: chain for hook, chain in marked.items() if chain})
-        state = state_for(name, arguments, "", context, snapshot, attrs.evolve(settings, emit=None))
+        state = make_state(name, arguments, "", context, snapshot, attrs.evolve(settings, emit=None))
         return await decide(state, unmarked)
 
     async def attach(
@@ -248,7 +249,7 @@ class Dispatcher:
         """The result of a call that another process has sent; see `ToolRegistry.attach`."""
         from pegboard.dispatch.approve import asking_of
 
-        state = self.begin(call.name, call.arguments, call.id, context, snapshot, settings)
+        state = self.make_state(call.name, call.arguments, call.id, context, snapshot, settings)
         no_run = CallError("unknown_outcome", f"{call.name} has no run to attach to.")
         asking_of(state, no_run_error=no_run)
         await self.run(state, is_alone=True)
@@ -277,19 +278,20 @@ class Dispatcher:
         needs_order = not options.get("sequential") and any(each is not SHARED for each in requests)
         scheduler = BatchScheduler(requests) if needs_order else None
         states = [
-            state_of(call, context, snapshot, settings, BatchPosition(index, scheduler))
+            state_in_batch(call, context, snapshot, settings, BatchPosition(index, scheduler))
             for index, call in enumerate(calls)
         ]
 
-        def make_state(call: ToolCall, scheduler: BatchScheduler, hold_until: asyncio.Event | None) -> CallState:
+        def make(call: ToolCall, scheduler: BatchScheduler, hold_until: asyncio.Event | None) -> CallState:
             index = scheduler.add(_first_request(call, snapshot.find))
-            return state_of(call, context, snapshot, settings, BatchPosition(index, scheduler, hold_until=hold_until))
+            position = BatchPosition(index, scheduler, hold_until=hold_until)
+            return state_in_batch(call, context, snapshot, settings, position)
 
         own = ("sequential", "steering", "on_steering", "cut_off", "listener")
         given: dict[str, Any] = {name: value for name, value in options.items() if name in own}
-        return Batch(states, make_state, **given)
+        return Batch(states, make, **given)
 
-    async def resumed(
+    async def resume_batch(
         self,
         pending: PendingCalls,
         answered: Mapping[str, ResumedCall],
@@ -343,10 +345,9 @@ def _without_conflicts(
 
 def _with_options(settings: Settings, options: BatchOptions) -> Settings:
     """The settings with the options of one batch."""
-    names, given = ("approver", "ask_until", "instructions"), options.items()
-    changes: dict[str, Any] = {name: value for name, value in given if name in names and value is not None}
-    if (longest := options.get("timeout")) != settings.longest:
-        changes["longest"] = longest
+    names = {"approver": "approver", "ask_until": "ask_until", "instructions": "instructions", "timeout": "longest"}
+    given = ((name, value) for name, value in options.items() if name in names and value is not None)
+    changes: dict[str, Any] = {names[name]: value for name, value in given}
     if (permissions := options.get("permissions")) is not None:
         changes["current"] = CurrentPermissions(permissions, are_own=True)
     if (most := options.get("max_concurrency")) is not None:

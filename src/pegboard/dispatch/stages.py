@@ -36,7 +36,7 @@ enclosing_call: Final[ContextVar[CallState | None]] = ContextVar("pegboard_enclo
 """The call that encloses the current code, in its tool or in a callback."""
 
 
-def state_for(  # noqa: PLR0913, PLR0917  as `CallState`
+def make_state(  # noqa: PLR0913, PLR0917  as `CallState`
     name: Any,
     raw: Any,
     call_id: str,
@@ -44,7 +44,7 @@ def state_for(  # noqa: PLR0913, PLR0917  as `CallState`
     snapshot: CallSnapshot,
     settings: Settings,
 ) -> CallState:
-    """The state of one call. A host's own `ToolContext` shares its `values` and `actions`."""
+    """The state of a call that stands alone. A host's own `ToolContext` shares its `values` and `actions`."""
     if isinstance(context, ToolContext):
         shared, provided = context, snapshot.runtime.provided
         assert provided is not None
@@ -65,7 +65,7 @@ def _enclose(state: CallState, outer: CallState) -> None:
         state.made_context.depth = state.depth
 
 
-def state_of(
+def state_in_batch(
     call: ToolCall,
     context: ReadonlyContext | ToolContext,
     snapshot: CallSnapshot,
@@ -73,7 +73,7 @@ def state_of(
     position: BatchPosition,
 ) -> CallState:
     """The state of a call at this position of a batch."""
-    state = state_for(call.name, call.arguments, call.id, context, snapshot, settings)
+    state = make_state(call.name, call.arguments, call.id, context, snapshot, settings)
     state.replace(call)
     state.position = position if state.enclosing is None else attrs.evolve(position, parent=state.position.parent)
     return state
@@ -105,8 +105,8 @@ _LATE_HOOKS: Final = frozenset({"on_tool_error", "after_tool"})
 async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool = False) -> None:  # noqa: C901, PLR0912, PLR0915  in one frame: each further one costs every call
     """One way through a call: the stages by name, in order; afterwards, `state.result` is set.
 
-    A stage is left out where a quick test says that this call doesn't need it. `on_error` and `after` are in `_end`.
-    They leave out a call that the host has to run or that waits for an answer, until there is its result.
+    A stage is left out where a quick test says that this call doesn't need it. `on_error` and `after` are in
+    `_run_last_stages`, which leaves out a call that the host has to run or that waits for an answer.
 
     A call that `is_alone` has no batch: on cancellation, its last callbacks run and its services are closed. Of one
     that `is_wrapped`, the wrappers (`wrap_call`) run already.
@@ -172,7 +172,7 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
             or (state.running is not None and state.tool is not None and state.tool.spec.long_running)
             or (made is not None and made.internals.container is not None)
         ):
-            await _end(state)
+            await _run_last_stages(state)
         elif state.error is not None:
             _settle_error(state)
         if made is not None or state.made_context is not None or state.asking is not None:
@@ -245,7 +245,7 @@ def _close(state: CallState) -> None:
     if made is not None:
         made.internals.frame = made.listener = None  # the context can't be used any more
         if made.internals.pending_actions is not None:
-            _show(state, made.internals.pending_actions)
+            _add_actions(state, made.internals.pending_actions)
 
 
 def is_too_deep(state: CallState) -> bool:
@@ -266,12 +266,12 @@ def conclude(state: CallState, result: ToolResult) -> None:
 async def finish(state: CallState, result: ToolResult | None = None, error: BaseException | None = None) -> None:
     """Runs the last stages of a call that was ended from outside, with this result or error; may be cancelled again."""
     state.result, state.error = result, error
-    await _end(state)
+    await _run_last_stages(state)
     _close(state)
 
 
-async def answer(state: CallState, result: ToolResult | None = None, error: BaseException | None = None) -> None:
-    """`finish` for a call whose other stages don't run here, inside its wrappers. Raises as `finish`."""
+async def finish_inside(state: CallState, result: ToolResult | None = None, error: BaseException | None = None) -> None:
+    """`finish` inside the call's wrappers, for a call of which no other stages run here. Raises as `finish`."""
     run = partial(finish, state, result, error)
     await (_run_wrapped(state, run) if "wrap_call" in state.snapshot.callbacks else run())
 
@@ -337,7 +337,8 @@ def _take_answer(state: CallState, link: Callback, answer: ToolResult | None, fa
             log_failure(_callbacks().title_of(link), failure)
 
 
-async def _end(state: CallState) -> None:
+async def _run_last_stages(state: CallState) -> None:
+    """Runs `on_error` and `after`, unless the call waits, and sets its result; a long-running one becomes pending."""
     running, result, tool = state.running, state.result, state.tool
     has_run = running is not None and running.lock is not None and result is not None and not result.is_error
     is_long = has_run and tool is not None and tool.spec.long_running
@@ -371,18 +372,18 @@ def _waits(state: CallState, kind: ErrorKind | None) -> bool:
     return is_suspended or (state.running is not None and state.running.runs_on_host)
 
 
-def _show(state: CallState, pending: PendingActions) -> None:
+def _add_actions(state: CallState, actions: PendingActions) -> None:
     """Adds the title and metadata that the call has set to its result; an error replaces it if its state isn't JSON."""
     result = state.result
     if result is None:
         return
-    if pending.state.faults and not result.is_error:
+    if actions.state.faults and not result.is_error:
         text = f"{state.call.name} ran, but left something in the state that isn't JSON; that was dropped."
-        detail = "\n".join(pending.state.faults)
+        detail = "\n".join(actions.state.faults)
         result = state.result = ToolResult.error("tool_failure", text, detail=detail)
-    if pending.title is not None or pending.facts:
-        title = pending.title if result.title is None else result.title
-        state.result = attrs.evolve(result, title=title, metadata={**pending.facts, **result.metadata})
+    if actions.title is not None or actions.facts:
+        title = actions.title if result.title is None else result.title
+        state.result = attrs.evolve(result, title=title, metadata={**actions.facts, **result.metadata})
 
 
 def _fail(state: CallState, error: BaseException) -> None:
@@ -443,7 +444,7 @@ async def _judge(state: CallState) -> Decision:
     return Decision("ask", reason=request.reason)
 
 
-def _state_of(context: ToolContext) -> CallState:
+def _call_of(context: ToolContext) -> CallState:
     """The call that this context belongs to; `CallStoppedError` in an abandoned thread, or in work after its end."""
     if not isinstance(context.internals.frame, CallState):
         raise CallStoppedError("the call has ended; its context can't be used any more")
@@ -465,29 +466,29 @@ class DispatchHost:
         """Returns if the rules or the user allow it."""
         from pegboard.dispatch.callbacks import Ask
 
-        await asking_of(_state_of(context)).ask("permission", Ask(permission, patterns, always, metadata))
+        await asking_of(_call_of(context)).ask("permission", Ask(permission, patterns, always, metadata))
 
     def allows(self, context: ToolContext, permission: str, subject: str | None) -> bool:
         """Whether the rules let the call access this."""
-        return asking_of(_state_of(context)).access.allows(permission, subject)
+        return asking_of(_call_of(context)).access.allows(permission, subject)
 
     def allowed_names(
         self, context: ToolContext, permission: str, folder: str, names: Sequence[str]
     ) -> tuple[str, ...]:
         """The names in a folder that the rules let the call access."""
-        return asking_of(_state_of(context)).access.allowed_names(permission, folder, names)
+        return asking_of(_call_of(context)).access.allowed_names(permission, folder, names)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """The user's answer to a question of the tool."""
-        return await asking_of(_state_of(context)).confirm(hint, payload)
+        return await asking_of(_call_of(context)).confirm(hint, payload)
 
     def suspend(self, context: ToolContext, hint: str, payload: Any, stored: Any, request: str | None) -> NoReturn:
         """Suspends the call until a question is answered."""
-        asking_of(_state_of(context)).suspend(hint, payload, stored, request)
+        asking_of(_call_of(context)).suspend(hint, payload, stored, request)
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:
         """The batch options that apply the call's own restrictions to calls that its tool makes."""
-        settings = _state_of(context).settings
+        settings = _call_of(context).settings
         own_rules = settings.current.permissions if settings.current.are_own else None
         given = {"approver": settings.approver, "ask_until": settings.ask_until}
         given |= {"permissions": own_rules, "timeout": settings.longest}
@@ -499,7 +500,7 @@ class DispatchHost:
         It has its caller's locks and its own time limit. Its actions are added to its caller's. Raises what ends the
         turn: the tool's `FatalToolError`, or a callback's `TurnAbortedError`.
         """
-        outer = _state_of(context)
+        outer = _call_of(context)
         inner = make_nested_state(outer, name, arguments)
         with pause_deadlines(outer):  # the inner call has its own limit, and may wait for the user
             await run_call(inner, is_alone=True)
@@ -516,13 +517,13 @@ class DispatchHost:
 
     def unlocked(self, context: ToolContext) -> AbstractContextManager[None]:
         """A context in which the call doesn't keep exclusive calls from running."""
-        state = _state_of(context)
+        state = _call_of(context)
         lock = lock_of(state)
         return nullcontext() if lock is None else state.runtime.locks.lend(lock)
 
     def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
         """Starts background work, which continues after the call's first result, and returns the operation's id."""
-        state = _state_of(context)
+        state = _call_of(context)
         if state.runtime.operations is None:
             if iscoroutine(work):
                 work.close()

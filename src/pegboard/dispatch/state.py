@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 HERE: Final = (None, "loop", "thread")  # the executors that are this process
-BATCH: Final = "batch_"  # prefix of the message id of a batch, if the host gave none
+BATCH: Final = "batch_"  # of the message id of a batch, if the host gave none
 NO_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 _NO_SERVICES: Final[Mapping[Any, Any]] = MappingProxyType({})
 _FLAT: Final = frozenset({str, int, float, bool, type(None)})
@@ -271,11 +271,11 @@ class CallState:
         self.runtime: Runtime = snapshot.runtime
         self.snapshot, self.settings = snapshot, settings  # `batch.py` adds its listener to the settings
         self.made_call: ToolCall | None = None  # the call as data, once something has asked for it
-        self.enclosing: CallState | None = None  # the innermost enclosing call, and how many enclose this one: `depth`
+        self.enclosing: CallState | None = None  # the innermost enclosing call; `depth` is the number of all
         self.position = _ALONE
         self.received_at = 0.0  # in seconds of `time.monotonic()`; set for listeners (`events.py`)
         self.tool: Tool | None = None
-        self.arguments: Mapping[str, Any] = NO_ARGUMENTS  # as they run; a callback changes them by `change`
+        self.arguments: Mapping[str, Any] = NO_ARGUMENTS  # as they run; a callback changes them by `change_arguments`
         self.started_at: float | None = None  # when the tool was started, in seconds of `time.monotonic()` (`run.py`)
         self.value: Any = None  # what its function has returned
         self.result: ToolResult | None = None  # others return it, or call `conclude`
@@ -315,12 +315,12 @@ class CallState:
         """Records that the tool has prepared the arguments, which it does once, before a call is kept or sent."""
         self.is_prepared = True
 
-    def change(self, arguments: Mapping[str, Any]) -> None:
+    def change_arguments(self, arguments: Mapping[str, Any]) -> None:
         """Changes the arguments, as a callback answers; the next callbacks see them."""
         self.arguments = arguments
 
-    def run_elsewhere(self, tool: Tool | None) -> None:
-        """Sets the tool of a call that the host has run."""
+    def set_tool(self, tool: Tool | None) -> None:
+        """Sets the tool of a call whose stages don't run here, as the host or another process has run it."""
         self.tool = tool
 
     def mark_seen(self) -> None:
