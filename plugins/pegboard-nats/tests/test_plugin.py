@@ -48,7 +48,8 @@ def test_a_login_is_neither_in_a_repr_nor_in_an_address():
 
 
 def test_settings_of_tls_become_a_context(tmp_path):
-    assert isinstance(NatsSettings(tls=True).options()["tls"], ssl.SSLContext)
+    for given in ({"tls": True}, {"servers": "tls://a:1"}, {"tls_hostname": "a"}, {"tls_key": f"{tmp_path}/key.pem"}):
+        assert isinstance(NatsSettings(**given).options()["tls"], ssl.SSLContext)
     assert "tls" not in NatsSettings().options()
     (tmp_path / "ca.pem").write_text("none")
     with pytest.raises(OSError, match=r"."):

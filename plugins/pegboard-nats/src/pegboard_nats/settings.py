@@ -103,8 +103,9 @@ class NatsSettings:
     @property
     def is_encrypted(self) -> bool:
         """Whether the connection has to be encrypted."""
-        is_asked = any(server.startswith(("tls:", "wss:")) for server in self.servers)
-        return is_asked or self.tls or self.tls_ca is not None or self.tls_certificate is not None
+        given = (self.tls_ca, self.tls_certificate, self.tls_key, self.tls_hostname)
+        is_in_address = any(server.startswith(("tls:", "wss:")) for server in self.servers)
+        return self.tls or is_in_address or any(each is not None for each in given)
 
     def options(self) -> dict[str, Any]:
         """The options of `nats.connect`.
