@@ -249,6 +249,9 @@ class Connections:
 
     def _connection_of(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Connection]:
         if loop not in self._made:
+            for other in [*self._made]:
+                if other.is_closed() and (left := self._made.pop(other, None)):  # without its tasks being cancelled
+                    _connecting.discard(left[0])
             made = loop.create_future()
             self._made[loop] = start(_connecting, self._keep(made)), made
         return self._made[loop][1]
