@@ -11,7 +11,8 @@ import nats
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.errors import NoRespondersError
+from nats.aio.subscription import Subscription
+from nats.errors import FlushTimeoutError, NoRespondersError
 from nats.js.errors import NotFoundError
 from nats_running import KINDS, PATIENCE, Server, WorkerProcess
 
@@ -487,6 +488,27 @@ async def test_a_connection_that_the_server_closes_for_good_ends_its_worker_and_
         await executor.aclose()
     finally:
         made.kill()
+
+
+async def test_a_worker_that_is_stopped_while_the_server_is_away_lets_its_calls_end(server, tmp_path, monkeypatch):
+    executor, failed = NatsExecutor(server.settings(prefix="away")), asyncio.Event()
+
+    async def fail(subscription):
+        failed.set()
+        raise FlushTimeoutError
+
+    monkeypatch.setattr(Subscription, "drain", fail)
+    file, go = tmp_path / "effects", tmp_path / "go"
+    async with calling(executor) as registry, asyncio.timeout(PATIENCE):
+        serving = asyncio.create_task(executor.serve(one := worker()))
+        await one.started.wait()
+        call = asyncio.create_task(registry.call("check_wait_again", {"file": str(file), "go": str(go)}))
+        await until_there(file)
+        one.stopping.set()
+        await failed.wait()
+        go.touch()
+        assert not (await call).is_error
+        await serving
 
 
 @both
