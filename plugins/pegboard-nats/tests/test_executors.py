@@ -207,6 +207,69 @@ async def test_a_question_or_its_reply_that_is_lost_on_its_way_is_sent_again_and
     assert (len(dropped), len(asked)) == (1, 1)
 
 
+async def nested_call(kind, server, serving, outer, inner):
+    """What a tool of a worker returns that calls a tool of its caller."""
+    executor = KINDS[kind](server.settings(prefix=f"nested-{kind}"))
+    tools = LocalExecutor([outer], permissions=Permissions(mode="bypass"))
+    async with serving(KINDS[kind](executor.settings), Worker(tools)), ToolRegistry() as registry:
+        registry.add("executors", "far", executor)
+        registry.register(inner, tool_of(outer).evolve(policy=Policy(executor="far")))
+        async with asyncio.timeout(PATIENCE):
+            result = await registry.call(tool_of(outer).name, {})
+    await tools.aclose()
+    return result.text
+
+
+@both
+async def test_a_nested_call_that_its_tool_waits_for_no_longer_is_cancelled_at_the_caller(kind, server, serving):
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def endless() -> None:
+        """Never ends."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    @tool
+    async def give_up(context: ToolContext) -> str:
+        """Stops waiting for another tool."""
+        nested = asyncio.ensure_future(context.call("endless", {}))
+        await begun.wait()
+        nested.cancel()
+        await ended.wait()
+        return "gave up"
+
+    assert await nested_call(kind, server, serving, give_up, endless) == "gave up"
+
+
+@both
+async def test_a_tool_may_ask_more_at_once_than_its_caller_answers_at_once(kind, server, serving, monkeypatch):
+    monkeypatch.setattr("pegboard_nats.connection._CHECK_SECONDS", 0.1)
+    asked, client = asyncio.Event(), await nats.connect(server.url)
+    questions = await client.subscribe("_INBOX.*.*.question")
+    await client.flush()
+
+    @tool
+    async def wait() -> None:
+        """Waits until all have been asked."""
+        await asked.wait()
+
+    @tool
+    async def ask_much(context: ToolContext) -> int:
+        """Calls another tool a hundred times at once."""
+        return len(await asyncio.gather(*(context.call("wait", {}) for _ in range(100))))
+
+    asking = asyncio.create_task(nested_call(kind, server, serving, ask_much, wait))
+    for _ in range(100):
+        await questions.next_msg(PATIENCE)
+    asked.set()
+    assert await asking == '{"result": 100}'
+    await client.close()
+
+
 async def test_a_worker_that_is_away_for_a_moment_keeps_its_call(server, serving, monkeypatch):
     monkeypatch.setattr("pegboard_nats.connection._CHECK_SECONDS", 0.1)
     settings, signs, runs = server.settings(prefix="moment", wait=PATIENCE, dead_after=1), [], []

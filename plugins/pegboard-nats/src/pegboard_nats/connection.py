@@ -25,7 +25,7 @@ _OPTIONS: Final[Any] = {"name": "pegboard", "max_reconnect_attempts": -1, "recon
 _RECONNECT_SECONDS: Final = 0.05
 _CHECK_SECONDS: Final = 1.0  # after which one side of a call asks whether the other is there
 _MOST_MISSED: Final = 3  # a side is away for a moment when the server was restarted
-_MOST_QUESTIONS: Final = 1_000  # of a call that are kept; an honest worker asks again what was left out
+_MOST_QUESTIONS: Final = 64  # of a call that are kept, as many as are answered at once; others are asked again
 _INBOX: Final = re.compile(r"_INBOX(\.\w+)+", re.ASCII)
 _connecting: Final = set[asyncio.Task[Any]]()  # and closing: executors may be dropped before their connections
 
@@ -184,9 +184,7 @@ class Connection:
         call = self._calls.get(token)
         if call is None or call.answer.done():
             await respond(self.client, message, b"no")
-        elif (
-            kind == "answer"
-        ):  # empty: with headers, NATS says that nobody listens; else JetStream has it, as it is long
+        elif kind == "answer":  # an empty one with headers says that nobody listens, else that JetStream has it
             call.answer.set_result(message.data if message.data or not message.headers else None)
         elif kind == "event":
             await call.sent.handle(message.data)
@@ -195,8 +193,8 @@ class Connection:
                 call.questions[message.reply] = asyncio.create_task(self._answer(call.sent, message))
         elif kind == "alive":
             await respond(self.client, message, await self._sign(call, message.data.decode(errors="replace")))
-        elif kind == "heard":
-            call.questions.pop(message.data.decode(errors="replace"), None)
+        elif kind == "heard" and (asked := call.questions.pop(message.data.decode(errors="replace"), None)):
+            asked.cancel()  # its tool may have stopped waiting for the reply
         elif kind == "worker" and is_inbox(subject := message.data.decode(errors="replace")):
             call.worker = subject
 
