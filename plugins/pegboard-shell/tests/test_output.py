@@ -74,6 +74,16 @@ def test_a_text_is_found_where_the_stored_beginning_ends(before):
     assert buffer.holds(b"ready")
 
 
+def test_a_text_is_found_that_ends_after_what_was_taken():
+    buffer = TextBuffer(1 << 16)
+    buffer.add(b"Your na")
+    buffer.take()
+    assert not buffer.holds(b"a")
+    buffer.add(b"me: ")
+    assert buffer.holds(b"name: ")
+    assert not buffer.holds(b"na")
+
+
 def test_escape_sequences_are_removed_and_control_characters_marked():
     assert readable("\x1b[1;31mred\x1b[0m \x1b]0;title\x07ok\x1b(B") == ("red ok\ufffd(B", 1)
     assert readable("a\0b\x7f\x85\tc\r\n") == ("a\ufffdb\ufffd\ufffd\tc\r\n", 3)

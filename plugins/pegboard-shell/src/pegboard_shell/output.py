@@ -48,6 +48,14 @@ class TextBuffer(OutputBuffer):
     _decoder: codecs.IncrementalDecoder = field(
         factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"), init=False
     )
+    _recent: bytearray = field(factory=bytearray, init=False)  # the end of all output, also of what was taken
+
+    def add(self, data: bytes) -> None:
+        """Appends output."""
+        with self.lock:
+            super().add(data)
+            self._recent += data
+            del self._recent[:-_RECENT]
 
     def new_text(self) -> str:
         """The text that wasn't returned by an earlier call, without splitting characters; for the user."""
@@ -57,13 +65,9 @@ class TextBuffer(OutputBuffer):
             return readable(self._decoder.decode(data))[0]
 
     def holds(self, text: bytes) -> bool:
-        """Whether this text is in the last part of what was written since the last `take`."""
-        near = _RECENT + len(text)
+        """Whether this text is in the last part of what was written, and ends after the last `take`."""
         with self.lock:
-            recent = self.tail[-near:]
-            if len(self.head) + len(self.tail) == self.size:  # nothing between was dropped
-                recent = self.head[max(len(self.head) + len(recent) - near, 0) :] + recent
-            return text in recent
+            return self.size > 0 and text in self._recent[-(self.size + len(text) - 1) :]
 
     def take(self) -> Output:
         """Returns the output and empties the buffer."""
