@@ -37,9 +37,9 @@ def test_a_transaction_is_committed_or_rolled_back(database):
     def fail():
         with database.work(write=True) as connection:
             connection.execute(PUT)
-            raise KeyError
+            raise ValueError("of the caller")
 
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="of the caller"):
         fail()
     assert (database.exists, count(database)) == (True, 1)
 

@@ -7,15 +7,16 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from attrs import field, frozen
 
 from pegboard import ToolError
 
+T = TypeVar("T")
 _VERSION: Final = 1
 _TABLES: Final = """
 CREATE TABLE blocks (scope TEXT, name TEXT, text TEXT, time REAL, PRIMARY KEY (scope, name)) WITHOUT ROWID;
@@ -100,7 +101,16 @@ class Database:
         except (sqlite3.Error, OSError) as error:
             cause = error.strerror if isinstance(error, OSError) else error
             raise self._error_of(getattr(error, "sqlite_errorcode", 0) & 0xFF, cause) from error  # the primary code
-        except (zlib.error, ValueError, TypeError) as error:  # the caller couldn't read what a row holds
+
+    def read(self, reader: Callable[[Any], T], value: object) -> T:
+        """What a reader makes of a value of a row.
+
+        Raises:
+            ToolError: The reader can't read it, so the file is damaged.
+        """
+        try:
+            return reader(value)
+        except (zlib.error, ValueError, TypeError) as error:
             raise self._error_of(sqlite3.SQLITE_CORRUPT, error) from error
 
     def _connect(self) -> sqlite3.Connection:

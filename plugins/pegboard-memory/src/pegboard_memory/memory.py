@@ -236,7 +236,7 @@ class SqliteMemory(Memory):
         select = "SELECT e.text, user, session, author, time, metadata FROM words JOIN entries e ON e.id = words.rowid"
         with self.database.work(stop=stop) as connection:
             rows = connection.execute(f"{select} WHERE {conditions} ORDER BY rank, e.id DESC LIMIT ?", (*values, limit))
-            return tuple(MemoryEntry(*row[:5], metadata=json.loads(row[5])) for row in rows)
+            return tuple(MemoryEntry(*row[:5], metadata=self.database.read(json.loads, row[5])) for row in rows)
 
 
 # Full texts of results ------------------------------------------------------------------------------------------------
@@ -272,4 +272,8 @@ class SqliteTexts(ResultTexts):
         with self.database.work() as connection:
             query = "SELECT data FROM texts WHERE key = ? AND session IS ?"
             row = connection.execute(query, (_storable(key), session)).fetchone()
-            return None if row is None else zlib.decompress(row[0]).decode(errors="surrogatepass")
+        return None if row is None else self.database.read(_unpack, row[0])
+
+
+def _unpack(data: bytes) -> str:
+    return zlib.decompress(data).decode(errors="surrogatepass")

@@ -144,7 +144,7 @@ class OutboxRouter(MessageRouter):
             connection.executemany(
                 "UPDATE outbox SET taken = ? WHERE id = ?", [(now + seconds, row[0]) for row in rows]
             )
-            return tuple(Message(**json.loads(row[1])) for row in rows)
+            return tuple(self.database.read(lambda text: Message(**json.loads(text)), row[1]) for row in rows)
 
     def sent(self, messages: Iterable[Message]) -> None:
         """Deletes messages once they are delivered."""
