@@ -43,18 +43,18 @@ def test_an_image_or_pdf_beyond_the_limit_is_refused(web, server, content):
 
 
 @pytest.mark.parametrize(
-    ("content", "kind"),
+    ("content", "kind", "what"),
     [
-        (b"PK\3\4" + bytes(50), "text/html"),
-        (b"\x7fELF\0\1", "text/plain"),
-        (bytes(9), ""),
-        (b"RIFF....AVI ", "video/avi"),
+        (b"PK\3\4" + bytes(50), "text/html", "is a file of type application/zip"),
+        (b"\x7fELF\0\1", "text/html", "is called text/html, but is a binary file"),
+        (bytes(9), "", "is a file of type application/octet-stream"),
+        (b"RIFF....AVI ", "video/avi", "is a file of type video/avi"),
     ],
 )
-def test_other_files_are_refused(web, server, content, kind):
+def test_other_files_are_refused(web, server, content, kind, what):
     result = web.fetch(server.page("/a", content, kind))
     assert result.is_error
-    assert "which can't be shown" in result.text
+    assert f"{what}, which can't be shown" in result.text
 
 
 def test_html_that_is_called_an_image_is_read(web, server):

@@ -41,7 +41,8 @@ def read_page(answer: Answer) -> Page:
     if is_text_type(kind) or kind == BINARY:
         text = text_of_file(FileContent(url, answer.content, _with_charset(answer, kind, declared)))
     if text is None:
-        raise ToolError(f"{short(url)} is a file of type {kind}, which can't be shown. Try another page.")
+        what = f"called {kind}, but is a binary file" if is_text_type(kind) else f"a file of type {kind}"
+        raise ToolError(f"{short(url)} is {what}, which can't be shown. Try another page.")
     if kind not in _HTML:
         return Page(url, kind, text, is_cut=answer.is_cut)
     from pegboard_web.markdown import to_markdown  # imports the parser, which takes long
