@@ -220,8 +220,8 @@ class _Search:
         texts = {location: text for location, text in given.items() if text and _HEADER in text}  # it may name plugins
         if not texts:
             return
-        installed = [each for each in of_name if not _folder(each).endswith(".egg-info")]  # not built by its sources
-        roots = {os.path.realpath(root): root or "an import finder" for root in map(_root, reversed(installed))}
+        others = [each for each in of_name if not _folder(each).endswith(".egg-info")]  # which a build leaves there
+        roots = {os.path.realpath(root): root or "an import finder" for root in map(_root, reversed(others))}
         if len(roots) > 1:
             where = " and in ".join(reversed(roots.values()))
             self._report(None, name, f"is installed in {where}; what comes first on sys.path counts")
@@ -285,7 +285,7 @@ class _Search:
         self.problems.append(Problem(cause, plugin=plugin, distribution=shown))
 
 
-def installed() -> dict[str, Distribution]:
+def installed_distributions() -> dict[str, Distribution]:
     """The installed distributions by normalised name; of several of one name, the first on the path with metadata."""
     named = _by_name(_Search(list(sys.path)).distributions())
     return {name: next(filter(_has_metadata, of_name), of_name[0]) for name, of_name in named.items()}

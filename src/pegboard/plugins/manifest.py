@@ -35,14 +35,13 @@ from pegboard.tools.tool import Tool
 from pegboard.toolsets.toolset import call_foreign
 from pegboard.typing import JsonObject, frozen
 
+FILE_NAME: Final = "pegboard-manifest.json"
+_FORMAT: Final = 1
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_MOST_TOOLS: Final = 100_000
+_MOST_NAMES: Final = 1_000
 _MOST_CHARACTERS: Final = 1_000
 _MOST_INSTRUCTIONS: Final = 100_001  # one more than a request allows, which then refuses them by the tool's name
-_FORMAT: Final = 1
-FILE_NAME: Final = "pegboard-manifest.json"
-_MOST_BYTES: Final = 16 * 1024 * 1024
-_MOST_TOOLS: Final = 10_000
-_MOST_PUBLISHED: Final = 100_000
-_MOST_NAMES: Final = 1_000
 _MOST_LEVELS: Final = 100
 _OF_TOOLS: Final = frozenset(("pegboard_register_tools", "pegboard_register_toolsets"))
 OFFERED: Final = ("exporters", "executors", "models", "services")  # found by name, which loads the plugin
@@ -58,7 +57,7 @@ _Text: TypeAlias = Annotated[
     str, Allowed(f"of 1 to {_MOST_CHARACTERS:,} characters", lambda text: 0 < len(text) <= _MOST_CHARACTERS)
 ]
 _Texts: TypeAlias = Annotated[tuple[_Text, ...], _limit(_MOST_NAMES, "texts")]
-_Objects: TypeAlias = Annotated[tuple[JsonObject, ...], _limit(_MOST_PUBLISHED, "tools")]
+_Objects: TypeAlias = Annotated[tuple[JsonObject, ...], _limit(_MOST_TOOLS, "tools")]
 _Instructions: TypeAlias = Annotated[str, _limit(_MOST_INSTRUCTIONS, "characters")]
 read_by(Policy, Policy.of_runs)
 
@@ -178,8 +177,8 @@ class PluginManifest:
             "hooks": [*self.hooks],
             **{kind: [*self.names.get(kind, ())] for kind in _KINDS},
             "commands": {name: text[:_MOST_CHARACTERS] for name, text in self.commands.items()},
-            "faults": _readable(self.faults),
-            "notes": _readable(self.notes),
+            "faults": _cut_texts(self.faults),
+            "notes": _cut_texts(self.notes),
             "requests": {name: facts.to_json() for name, facts in sorted(self.requests.items())},
             "published": None if self.published is None else _publication_json(self.published),
             "failure": self.failure and self.failure[:_MOST_CHARACTERS],
@@ -203,7 +202,7 @@ class PluginManifest:
         return cls(found.name, found.distribution, found.version, **own)
 
 
-def _readable(texts: Iterable[str]) -> list[str]:
+def _cut_texts(texts: Iterable[str]) -> list[str]:
     """A plugin's texts: as many and as long as can be read back."""
     return [text[:_MOST_CHARACTERS] or "?" for text in islice(texts, _MOST_NAMES)]
 

@@ -34,7 +34,7 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.json import count_text
-from pegboard.plugins.discovery import GROUP, LEFT_OUT, FoundPlugin, installed, line_fault
+from pegboard.plugins.discovery import GROUP, LEFT_OUT, FoundPlugin, installed_distributions, line_fault
 from pegboard.plugins.imports import plugin_uses
 from pegboard.plugins.probe import probe_together
 from pegboard.text import visible
@@ -116,7 +116,7 @@ def findings(options: Options, rules: str | None, check: Callable[[str], None]) 
         check("manifests")
         yield from _of_manifests(session)
     check("requirements")
-    distributions = installed()
+    distributions = installed_distributions()
     yield from _of_requirements(session, distributions)
     check(f"entry points of {count_text(len(distributions), 'distribution')}")
     yield from _of_groups(session, distributions)
