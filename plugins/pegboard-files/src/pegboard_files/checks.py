@@ -160,7 +160,7 @@ class Checks:
             call: The call that made them.
         """
         seconds = self.seconds if call.remaining is None else min(self.seconds, call.remaining - _SPARED)
-        checking = _Checking(call, time.monotonic() + seconds)
+        checking = _CallChecks(call, time.monotonic() + seconds)
         checked: list[CheckedFile] = []
         for change, stamp in zip(changes, stamps, strict=True):
             if change.data is None:
@@ -231,7 +231,7 @@ def _check_examines(command: ToolSettings) -> None:
 
 
 @define(eq=False)
-class _Checking:
+class _CallChecks:
     """The checks of one call.
 
     Attributes:

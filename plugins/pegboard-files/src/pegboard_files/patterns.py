@@ -28,7 +28,7 @@ _TAILS: Final = (
     ("/", "/."),  # foo/**: whatever is below
 )
 
-Line: TypeAlias = tuple[str, bool]
+Expression: TypeAlias = tuple[str, bool]
 """A regular expression, and its verdict: `True`, or `False` where the line begins with `!`."""
 
 
@@ -71,7 +71,7 @@ def rules_of(text: str) -> Rules:
     return compile_rules(text.removeprefix("\ufeff").split("\n"))
 
 
-def translate(line: str) -> Line | None:
+def translate(line: str) -> Expression | None:
     """A line as a regular expression for one entry, or `None` where it is blank, a comment or broken."""
     from pathspec.patterns.gitignore.base import GitIgnorePatternError
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
@@ -95,7 +95,7 @@ def _for_one_entry(regex: str) -> str:
     return regex
 
 
-def _rule_set(lines: list[Line]) -> tuple[Any, tuple[bool, ...]]:
+def _rule_set(lines: list[Expression]) -> tuple[Any, tuple[bool, ...]]:
     re2 = import_module("re2")
     options = re2.Options()
     options.log_errors = False
@@ -178,10 +178,10 @@ def names_hidden(pattern: str) -> bool:
 
 def _glob_rules(patterns: Sequence[str]) -> Rules | None:
     both = [each for pattern in patterns for each in dict.fromkeys((pattern, with_literal_brackets(pattern)))]
-    return compile_rules([line for pattern in both for line in _expanded(pattern)]) if patterns else None
+    return compile_rules([line for pattern in both for line in _expand_braces(pattern)]) if patterns else None
 
 
-def _expanded(pattern: str) -> list[str]:
+def _expand_braces(pattern: str) -> list[str]:
     """A pattern as lines of an ignore file, with its braces expanded."""
     import bracex
 

@@ -110,7 +110,7 @@ def listing_note(walk: Walk, offset: int, shown: int, total: int) -> str:
 
 def glob_note(walk: Walk, offset: int, shown: int, *, more: bool) -> str:
     """The note on a page of a glob's results."""
-    notes = [_stop_note(walk), _unreadable(walk.unreadable)]
+    notes = [_stop_note(walk), _unreadable_note(walk.unreadable)]
     if more:
         notes.append(f"There are more results. To continue, use offset={offset + shown}, or use a narrower pattern.")
     elif not shown:
@@ -137,7 +137,7 @@ def grep_note(walk: Walk, search: Search, pattern: str = "") -> str:
     is_ascii = bool(found) and pattern.isascii() and all(match.text.isascii() for match in search.matches)
     if is_ascii_only(pattern) and not is_ascii:
         notes.append(r"\w, \d and \b match ASCII only; \p{L} matches any letter.")
-    return _join(*notes, _unreadable(walk.unreadable + search.unreadable), _denial_note(walk))
+    return _join(*notes, _unreadable_note(walk.unreadable + search.unreadable), _denial_note(walk))
 
 
 def _stop_note(walk: Walk) -> str:
@@ -155,7 +155,7 @@ def _denial_note(walk: Walk) -> str:
     return "Paths denied by the permission rules are not shown." if walk.root.denied else ""
 
 
-def _unreadable(count: int) -> str:
+def _unreadable_note(count: int) -> str:
     return f"{count:,} unreadable {'entry' if count == 1 else 'entries'} skipped." if count else ""
 
 

@@ -277,7 +277,7 @@ class TurnStore:
                 query = f"SELECT id, invocation, time, files FROM turns WHERE id = ? AND {_HAS_CHANGED}"  # noqa: S608
                 row = connection.execute(query, found[:1]).fetchone()
         except (sqlite3.Error, OSError) as error:
-            raise _unusable(error) from error
+            raise _store_error(error) from error
         return row and TurnOfSession(*row)
 
     def changes(self, turn: TurnOfSession) -> Iterator[FileChange]:
@@ -391,7 +391,7 @@ class TurnStore:
             with self._work() as connection:
                 yield from connection.execute(query, values)
         except (sqlite3.Error, OSError) as error:
-            raise _unusable(error) from error
+            raise _store_error(error) from error
 
     @contextmanager
     def _work(self) -> Generator[sqlite3.Connection]:
@@ -481,7 +481,7 @@ def _log_failures(then: Callable[[], None] = lambda: None) -> Generator[None]:
         log_failure("recording a change of files for its undo", error)
 
 
-def _unusable(error: Exception) -> ToolError:
+def _store_error(error: Exception) -> ToolError:
     return ToolError(f"The changes of earlier turns can't be read: {error}.")
 
 
