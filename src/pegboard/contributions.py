@@ -125,11 +125,11 @@ class Contributions:
         static = self.catalogue
         tool = static.tools.get(name) if resolved is None else resolved.get(name)
         if tool is None or not tool.offered:
-            from pegboard.dispatch.find import not_offered, unknown  # only for refusals
+            from pegboard.dispatch.find import not_offered_error, unknown_tool_error  # only for refusals
 
             is_left_out = resolved is not None and (name in static.tools or resolved.was_held_back(name))
             names = [each.name for each in (static.ordered if resolved is None else resolved) if each.offered]
-            raise not_offered(name, names) if tool is not None or is_left_out else unknown(name, names)
+            raise (unknown_tool_error if tool is None and not is_left_out else not_offered_error)(name, names)
         return tool
 
     def check_rules(self, permissions: Permissions | None) -> None:

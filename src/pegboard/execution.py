@@ -28,7 +28,7 @@ from pegboard.dispatch.executors.executor import (
     ToolExecutor as ToolExecutor,
     close_executors,
 )
-from pegboard.dispatch.find import not_offered, unknown
+from pegboard.dispatch.find import not_offered_error, unknown_tool_error
 from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.stages import DispatchHost, run_call
@@ -185,7 +185,7 @@ class LocalExecutor:
     def _find(self, name: str) -> Tool:
         if name in self:
             return self._tools[name]
-        raise (not_offered if name in self._tools else unknown)(name, self._names())
+        raise (not_offered_error if name in self._tools else unknown_tool_error)(name, self._names())
 
     def _names(self) -> list[str]:
         listed = sorted(self._tools) if self.active is None else dict.fromkeys(self.active)

@@ -36,8 +36,8 @@ from pegboard import (
 )
 from pegboard.callbacks import nonblocking
 from pegboard.dispatch import arguments as module
-from pegboard.dispatch.arguments import coerced, parse, parse_arguments, parse_call
-from pegboard.dispatch.find import unknown
+from pegboard.dispatch.arguments import coerce, parse, parse_arguments, parse_call
+from pegboard.dispatch.find import unknown_tool_error
 from pegboard.events import ArgumentsSoFar, Partial, parse_partial
 from pegboard.execution import LocalExecutor
 from pegboard.json import MAX_DEPTH, canonical_json, json_problems
@@ -399,7 +399,7 @@ def tools(make):
 
     def find(name):
         if name not in known:
-            raise unknown(name, sorted(known))
+            raise unknown_tool_error(name, sorted(known))
         return known[name]
 
     return find
@@ -611,7 +611,7 @@ raws = st.dictionaries(scraps, json_values() | st.just("probe") | st.binary(max_
 @given(raws)
 def test_any_json_is_parsed_as_a_serializable_call(raw):
     def find(name):
-        raise unknown(name, ["probe"])
+        raise unknown_tool_error(name, ["probe"])
 
     call = parse_call(raw, find)
     assert json.loads(json.dumps(call.to_json()))["name"] == call.name
@@ -1006,7 +1006,7 @@ def tool_for(schema, **more):
 
 def converted(schema, value, **more):
     """What the property `a` of this schema makes of a value."""
-    return coerced(tool_for(schema, **more), {"a": value})
+    return coerce(tool_for(schema, **more), {"a": value})
 
 
 @pytest.mark.parametrize(
@@ -1112,12 +1112,12 @@ def test_a_long_value_is_listed_in_few_characters():
 
 def test_one_place_that_cannot_be_mended_leaves_all_as_it_is():
     tool = Tool.from_schema("probe", {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}})
-    assert coerced(tool, {"a": "1", "b": "x"}) is None
+    assert coerce(tool, {"a": "1", "b": "x"}) is None
     assert converted(INTEGER, "1", required=["a", "b"]) is None
 
 
 def test_unknown_keys_are_not_taken_away():
-    assert coerced(tool_for(INTEGER), {"a": "1", "z": 1}) is None
+    assert coerce(tool_for(INTEGER), {"a": "1", "z": 1}) is None
 
 
 def test_recursive_schemas_are_followed():
@@ -1160,12 +1160,12 @@ def test_keywords_that_hold_nonsense_change_nothing():
         "properties": {"a": {"type": "integer", "prefixItems": 3, "const": {"odd": 1}, "examples": 1}},
         "required": ["b"],
     }
-    assert coerced(Tool.from_schema("probe", schema), {"a": "1"}) is None
+    assert coerce(Tool.from_schema("probe", schema), {"a": "1"}) is None
 
 
 @pytest.mark.parametrize("odd", [{"a": float("nan")}, {"a": object()}, {1: "1"}])
 def test_values_that_are_not_json_are_not_converted(odd):
-    assert coerced(tool_for(INTEGER), odd) is None
+    assert coerce(tool_for(INTEGER), odd) is None
 
 
 def test_texts_within_texts_end():
@@ -1205,7 +1205,7 @@ def test_only_what_the_schema_takes_is_given_back_and_what_was_valid_is_the_same
     tool = tool_for(schema)
     arguments = {"a": value}
     before = copy.deepcopy(arguments)
-    result = coerced(tool, arguments)
+    result = coerce(tool, arguments)
     assert arguments == before
     if tool.validator.accepts(arguments):
         assert result is not None

@@ -24,7 +24,7 @@ from pegboard import (
 )
 from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, validate
-from pegboard.dispatch.find import find, meant_name, not_offered, repair, unknown
+from pegboard.dispatch.find import find, meant_name, not_offered_error, repair, unknown_tool_error
 from pegboard.dispatch.stages import run_call
 from pegboard.dispatch.state import CallSnapshot, CallState, CurrentPermissions, Runtime, Settings
 from pegboard.errors import PluginError, StaleSpecError, suggest
@@ -32,7 +32,7 @@ from pegboard.tools.handler import LazyHandler
 
 
 def test_an_unknown_name_lists_what_there_is_and_the_near_misses():
-    error = unknown("read_fil", ["read_file", "read_files", "write_file", "zip"])
+    error = unknown_tool_error("read_fil", ["read_file", "read_files", "write_file", "zip"])
     assert error.kind == "unknown_tool"
     assert error.text == (
         "No tool is called 'read_fil'. Did you mean 'read_file' or 'read_files' or 'write_file'? "
@@ -42,22 +42,25 @@ def test_an_unknown_name_lists_what_there_is_and_the_near_misses():
 
 def test_near_misses_do_not_depend_on_the_order_of_the_tools():
     names = [f"tool_{letter}" for letter in "abcdefgh"]
-    texts = {unknown("tool_x", order).text.partition("?")[0] for order in (names, names[::-1], sorted(names, key=hash))}
+    texts = {
+        unknown_tool_error("tool_x", order).text.partition("?")[0]
+        for order in (names, names[::-1], sorted(names, key=hash))
+    }
     assert texts == {"No tool is called 'tool_x'. Did you mean 'tool_h' or 'tool_g' or 'tool_f'"}
 
 
 def test_a_name_that_differs_only_in_case_is_the_nearest():
-    assert "Did you mean 'Get'?" in unknown("get", ["Get", "other"]).text
+    assert "Did you mean 'Get'?" in unknown_tool_error("get", ["Get", "other"]).text
 
 
 def test_the_list_is_capped():
     names = [f"t{number:03}" for number in range(50 + 7)]
-    assert unknown("nothing_like_it", names).text.endswith("t049 and 7 more.")
-    assert unknown("x", []).text == "No tool is called 'x'. Available: none."
+    assert unknown_tool_error("nothing_like_it", names).text.endswith("t049 and 7 more.")
+    assert unknown_tool_error("x", []).text == "No tool is called 'x'. Available: none."
 
 
 def test_a_long_name_is_cut():
-    assert len(unknown("x" * 100_000, ["read"]).text) < 200
+    assert len(unknown_tool_error("x" * 100_000, ["read"]).text) < 200
 
 
 @pytest.mark.parametrize(
@@ -81,7 +84,7 @@ def test_a_name_that_is_not_a_string_is_unknown(name, make):
 
 @pytest.mark.parametrize("name", ["", "\ud800", "\u202e", "a\nb", "no such" * 10_000])
 def test_any_text_may_be_asked_for(name):
-    error = unknown(name, ["read_file"])
+    error = unknown_tool_error(name, ["read_file"])
     assert error.kind == "unknown_tool"
     assert error.text.isprintable()
 
@@ -98,12 +101,12 @@ def test_among_very_many_names_the_near_misses_are_the_same_as_among_few():
 
 
 def test_not_offered_lists_the_offered_tools():
-    error = not_offered("erase", ["read", "list"])
+    error = not_offered_error("erase", ["read", "list"])
     assert (error.kind, error.text) == (
         "not_offered",
         "erase is not available for this request. Available: read, list.",
     )
-    assert not_offered("erase", []).text.endswith("Available: none.")
+    assert not_offered_error("erase", []).text.endswith("Available: none.")
 
 
 def test_a_call_marked_invalid_is_answered_with_its_mark(make, prepare):
@@ -237,7 +240,7 @@ def state_of(make, threads):
 
         def look(name):
             if name not in known:
-                raise unknown(name, sorted(known))
+                raise unknown_tool_error(name, sorted(known))
             return known[name]
 
         links = tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers))
@@ -474,7 +477,7 @@ def test_a_repaired_call_to_an_unknown_tool_fails(state_of):
     assert (left.kind, left.text) == ("unknown_tool", "The call has no tool name: its name isn't a string.")
 
 
-@pytest.mark.parametrize("error", [not_offered("read_file", []), CallError("denied", "No.")])
+@pytest.mark.parametrize("error", [not_offered_error("read_file", []), CallError("denied", "No.")])
 def test_repairers_are_not_called_for_other_errors(state_of, error):
     state = state_of(ToolCall("read_file"), repairers=[failing(AssertionError("asked"))])
     with pytest.raises(type(error)) as caught:
@@ -485,5 +488,5 @@ def test_repairers_are_not_called_for_other_errors(state_of, error):
 def test_a_repair_resets_the_state(state_of):
     state = state_of(ToolCall("READ_FILE", {"a": 1}, "7"))
     state.coercions = ("a: 1",)
-    asyncio.run(repair(state, unknown("READ_FILE", ["read_file"])))
+    asyncio.run(repair(state, unknown_tool_error("READ_FILE", ["read_file"])))
     assert (state.name, state.raw, state.id, state.coercions) == ("read_file", {"a": 1}, "7", ())

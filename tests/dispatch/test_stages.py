@@ -28,7 +28,7 @@ from pegboard import (
 from pegboard.dispatch import callbacks, find, stages
 from pegboard.timeout import BLOCKS
 
-FIRST = ["find", "parse_arguments", "parse", "parse_again", "prepare", "validate", "repair"]
+FIRST = ["find", "parse_arguments", "parse", "parse_inner_text", "prepare", "validate", "repair"]
 IN_ORDER = ["_prepare_call", "_call_before", "asking_of", "start", "run_locked", "quick_result", "shape"]
 OF_STAGE = {"find": find, "before": callbacks, "on_error": callbacks, "after": callbacks}  # imported when needed
 

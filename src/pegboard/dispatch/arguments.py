@@ -57,7 +57,7 @@ def note(state: CallState, what: str, changes: Sequence[str]) -> None:
     state.context.actions.show(None, {what: list(changes)})
 
 
-def parse_again(state: CallState, tool: Tool, error: CallError) -> dict[str, Any]:
+def parse_inner_text(state: CallState, tool: Tool, error: CallError) -> dict[str, Any]:
     """The arguments of a call whose arguments were refused, if they were encoded twice and coercion is on.
 
     Raises the given error otherwise.
@@ -219,7 +219,7 @@ async def validate(
     long.
     """
     problems = tool.validator.problems(arguments, is_json=parsed)
-    if problems and _coerces(tool, state.settings.limits) and (converted := coerced(tool, arguments)) is not None:
+    if problems and _coerces(tool, state.settings.limits) and (converted := coerce(tool, arguments)) is not None:
         arguments, changes = converted
         state.coercions = (*state.coercions, *changes)
         note(state, "coerced", state.coercions)
@@ -228,8 +228,25 @@ async def validate(
         check = partial(own_problems, tool.checks, arguments)
         problems = await _call_author(state, check, tool.checks, "its check of the arguments")
     if problems:
-        await refused(state, tool, problems)
+        await refuse_arguments(state, tool, problems)
     return arguments
+
+
+def coerce(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
+    """The arguments converted to the tool's schema, and the changes, `"path: from -> to"`; `None` for a loss of data.
+
+    Linear in the size of the arguments, within a budget of some 100 ms. Never raises. At most 20 changes are listed,
+    then the number of further ones.
+    """
+    from pegboard.schema.messages import best_fit  # loaded only for invalid arguments
+
+    if json_problems(arguments):
+        return None
+    value, changes = best_fit(arguments, tool.spec.input_schema_text)
+    if not is_object(value) or json_problems(value) or not tool.validator.accepts(value):
+        return None
+    more = len(changes) - MOST_PROBLEMS
+    return value, changes if more <= 0 else (*changes[:MOST_PROBLEMS], f"and {more} more")
 
 
 def _coerces(tool: Tool, limits: Limits) -> bool:
@@ -248,7 +265,7 @@ async def _call_author(state: CallState, ask: Callable[[], Any], asked: Callable
         raise CallError("tool_failure", text) from None
 
 
-async def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> NoReturn:
+async def refuse_arguments(state: CallState, tool: Tool, problems: tuple[str, ...]) -> NoReturn:
     """Raises `arguments_error`, worded within a time limit."""
     write = tool.format_validation_error
     if write is None:
@@ -318,7 +335,7 @@ def _validate_call(call: ToolCall, find: Callable[[str], Tool], limits: Limits) 
         arguments = parse(call.arguments if inner is None else inner, limits)
         if tool.prepare_arguments is not None:  # which dispatch calls, once
             return attrs.evolve(call, arguments=arguments)
-        if tool.validator.accepts(arguments) or (_coerces(tool, limits) and coerced(tool, arguments) is not None):
+        if tool.validator.accepts(arguments) or (_coerces(tool, limits) and coerce(tool, arguments) is not None):
             return attrs.evolve(call, arguments=arguments)
         error = arguments_error(tool, tool.validator.problems(arguments))
     except CallError as raised:
@@ -462,20 +479,3 @@ class ArgumentsSoFar:
     def exact(self) -> Partial:
         """The arguments so far, parsed from all of the text."""
         return parse_partial(self.text, most_bytes=self.most_bytes, most_nodes=self.most_nodes)
-
-
-def coerced(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
-    """The arguments converted to the tool's schema, and the changes, `"path: from -> to"`; `None` for a loss of data.
-
-    Linear in the size of the arguments, within a budget of some 100 ms. Never raises. At most 20 changes are listed,
-    then the number of further ones.
-    """
-    from pegboard.schema.messages import best_fit  # loaded only for invalid arguments
-
-    if json_problems(arguments):
-        return None
-    value, changes = best_fit(arguments, tool.spec.input_schema_text)
-    if not is_object(value) or json_problems(value) or not tool.validator.accepts(value):
-        return None
-    more = len(changes) - MOST_PROBLEMS
-    return value, changes if more <= 0 else (*changes[:MOST_PROBLEMS], f"and {more} more")

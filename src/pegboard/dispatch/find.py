@@ -44,13 +44,13 @@ async def find(state: CallState) -> Tool:
         raise CallError("tool_failure", f"{call.name} was not run: {why}.", detail=str(error)) from error
 
 
-def unknown(name: str, available: Sequence[str]) -> CallError:
+def unknown_tool_error(name: str, available: Sequence[str]) -> CallError:
     """The error of an unknown name, with up to three near misses and the available names."""
     near = did_you_mean(suggest(name, available))
     return CallError("unknown_tool", f"No tool is called {name[:_MOST_OF_A_NAME]!r}.{near} {_list_names(available)}")
 
 
-def not_offered(name: str, offered: Collection[str]) -> CallError:
+def not_offered_error(name: str, offered: Collection[str]) -> CallError:
     """The error of a call to a tool that exists but isn't offered in this request."""
     return CallError("not_offered", f"{name} is not available for this request. {_list_names([*offered])}")
 
@@ -145,14 +145,14 @@ async def repair(state: CallState, error: CallError) -> None:
     if error.kind not in ("unknown_tool", "invalid_arguments"):
         raise error
     if state.repaired is not None:
-        raise _again(error, f"{error.detail or error.text}\nBefore that, the call was repaired: {state.repaired}")
+        raise _with_detail(error, f"{error.detail or error.text}\nBefore that, the call was repaired: {state.repaired}")
     if repairers := state.snapshot.callbacks.get("repair_call"):
-        await _ask(state, error, repairers)
+        await _ask_repairers(state, error, repairers)
     else:
         _repair_name(state, error)
 
 
-async def _ask(state: CallState, error: CallError, repairers: tuple[Callback, ...]) -> None:
+async def _ask_repairers(state: CallState, error: CallError, repairers: tuple[Callback, ...]) -> None:
     """Calls each repairer; the first answer is the repaired call."""
     from pegboard.dispatch.callbacks import Chain  # imports asyncio
 
@@ -167,7 +167,7 @@ async def _ask(state: CallState, error: CallError, repairers: tuple[Callback, ..
             if isinstance(answer, ToolCall):  # its id and provider metadata stay
                 changes = {"name": answer.name, "arguments": answer.arguments, "title": answer.title}
                 done = done if answer.name == call.name else f"{answer.name!r:.80} for {call.name!r:.80}"
-            return _take(state, attrs.evolve(call, error=None, **changes), f"by {link.owner}: {done}")
+            return _replace_call(state, attrs.evolve(call, error=None, **changes), f"by {link.owner}: {done}")
     return _repair_name(state, error)
 
 
@@ -180,7 +180,7 @@ def _repair_name(state: CallState, error: CallError) -> None:
     name = meant_name(call.name, [tool.name for tool in state.snapshot.tools])
     if name is None or _is_delicate(state, state.snapshot.find(name)):
         raise error
-    _take(state, attrs.evolve(call, name=name, error=None), f"the name {call.name!r} was taken for {name!r}")
+    _replace_call(state, attrs.evolve(call, name=name, error=None), f"the name {call.name!r} was taken for {name!r}")
 
 
 def _is_delicate(state: CallState, tool: Tool) -> bool:
@@ -192,7 +192,7 @@ def _is_delicate(state: CallState, tool: Tool) -> bool:
     return tool.may_ask or any(rule.action == "ask" for rule in rules)
 
 
-def _take(state: CallState, call: ToolCall, done: str) -> None:
+def _replace_call(state: CallState, call: ToolCall, done: str) -> None:
     """Resets the state to the repaired call, and emits a note."""
     from pegboard.dispatch.arguments import note  # imports asyncio
 
@@ -207,8 +207,8 @@ def _failure(error: CallError, link: Callback, failed: BaseException) -> CallErr
     """The call's error, with the failure of its repair in the detail for the operator."""
     log_failure(f"repairer of {link.owner}", failed)
     failure = f"{ChainError(link, failed)}\n{detail_of(failed)}"
-    return _again(error, f"The repair failed: {failure}\nIt was to repair: {error.detail or error.text}")
+    return _with_detail(error, f"The repair failed: {failure}\nIt was to repair: {error.detail or error.text}")
 
 
-def _again(error: CallError, detail: str) -> CallError:
+def _with_detail(error: CallError, detail: str) -> CallError:
     return CallError(error.kind, error.text, detail=detail, problems=error.problems)

@@ -14,7 +14,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.callbacks import CallableKind
-from pegboard.dispatch.arguments import refused
+from pegboard.dispatch.arguments import refuse_arguments
 from pegboard.dispatch.results import drain, drain_async
 from pegboard.dispatch.running import acquire, finish_start, leave_to_host, open_portal, release, seconds_left
 from pegboard.dispatch.state import HERE, CallState, needs_asking, plain, read_only, time_limit
@@ -184,7 +184,7 @@ def start(
         try:
             args, kwargs = tool.bind(cast("ToolContext", state.context if handler.takes_context else None), arguments)
         except StructureError as error:
-            return None, refused(state, tool, (problem(error.path, error.reason),))
+            return None, refuse_arguments(state, tool, (problem(error.path, error.reason),))
         if handler.flavour is _ASYNC:
             coroutine: Any = handler.function(*args, **kwargs)
             if type(coroutine) is not _COROUTINE:

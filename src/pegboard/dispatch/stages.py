@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 import attrs
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.arguments import parse, parse_again, parse_arguments, prepare, validate
+from pegboard.dispatch.arguments import parse, parse_arguments, parse_inner_text, prepare, validate
 from pegboard.dispatch.results import failure_result, hold_to_limits, quick_result, shape
 from pegboard.dispatch.run import asking_of, attach, run_locked, start
 from pegboard.dispatch.running import count_nested, enclosing_lock, lock_of, lock_request_of, pause_deadlines
@@ -210,7 +210,7 @@ async def _prepare_call(state: CallState) -> Tool:
                 else:
                     state.arguments = parse(raw, limits)
             except CallError as error:
-                state.arguments = parse_again(state, tool, error)
+                state.arguments = parse_inner_text(state, tool, error)
             if tool.prepare_arguments is not None and not state.is_prepared:
                 state.arguments = await prepare(state, tool, tool.prepare_arguments, state.arguments)
             if tool.checks is not None or not tool.validator.accepts(state.arguments):

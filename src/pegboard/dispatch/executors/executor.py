@@ -19,7 +19,7 @@ from attrs import define, field
 
 from pegboard.callbacks import maybe_await
 from pegboard.dispatch.approve import asking_of, execution_key
-from pegboard.dispatch.arguments import refused
+from pegboard.dispatch.arguments import refuse_arguments
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
     ExecutionResponse,
@@ -313,7 +313,7 @@ async def _result_of(
         text = f"{tool.name} gave no result within {time_limit(state, tool):g} s. It may still be running."
         raise CallError("timeout", text) from None
     except StructureError as error:
-        await refused(state, tool, (problem(error.path, error.reason),))
+        await refuse_arguments(state, tool, (problem(error.path, error.reason),))
     except (FatalToolError, CallError):
         raise
     except BaseException as error:  # an executor's SystemExit fails only its own call
