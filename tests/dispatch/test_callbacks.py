@@ -24,7 +24,7 @@ from pegboard import (
     tool,
 )
 from pegboard.callbacks import Callback, nonblocking
-from pegboard.dispatch.callbacks import wrapped
+from pegboard.dispatch.callbacks import run_tool_wrapped
 from pegboard.dispatch.stages import run_call
 from pegboard.errors import FatalToolError, RegistrationError, ToolError, TurnAbortedError
 from pegboard.events import CallCompleted, CallSuspended
@@ -613,7 +613,7 @@ def wrap(prepare, make):
         state.tool = make()
         state.arguments = {} if arguments is None else arguments
         state.snapshot = attrs.evolve(state.snapshot, callbacks={"wrap_tool": links})
-        return asyncio.run(wrapped(state, inner))
+        return asyncio.run(run_tool_wrapped(state, inner))
 
     return wrap
 
@@ -911,7 +911,7 @@ async def test_cancellation_goes_through_every_wrapper(prepare, make, notes):
     state.tool = make()
     links = (Callback(notes.wrapper("one")), Callback(notes.wrapper("two")))
     state.snapshot = attrs.evolve(state.snapshot, callbacks={"wrap_tool": links})
-    task = asyncio.ensure_future(wrapped(state, stuck))
+    task = asyncio.ensure_future(run_tool_wrapped(state, stuck))
     await waits.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

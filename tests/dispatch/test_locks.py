@@ -787,8 +787,8 @@ async def test_a_call_waits_for_an_earlier_one_that_conflicts_or_of_which_nothin
     calls.scheduler.set_request(1, later)
     await calls.come(0, 1)
     assert calls.ready == ({0} if waits else {0, 1})
-    calls.scheduler.passed(0)
-    calls.scheduler.passed(0)
+    calls.scheduler.mark_passed(0)
+    calls.scheduler.mark_passed(0)
     await steps()
     assert calls.ready == {0, 1}
 
@@ -798,10 +798,10 @@ async def test_where_paths_conflict_a_call_waits_for_the_end_of_the_earlier_one(
     calls.scheduler.set_request(0, place("/a"))
     calls.scheduler.set_request(1, place("/a/b", "read"))
     await calls.come(0, 1)
-    calls.scheduler.passed(0, has_ended=False)
+    calls.scheduler.mark_passed(0, has_ended=False)
     await steps()
     assert calls.ready == {0}
-    calls.scheduler.passed(0)
+    calls.scheduler.mark_passed(0)
     await steps()
     assert calls.ready == {0, 1}
 
@@ -836,14 +836,14 @@ def test_calls_go_on_exactly_when_no_earlier_one_that_conflicts_is_left(requests
         for place, cancels in events:
             if cancels and place in left:
                 calls.tasks[place].cancel()
-            calls.scheduler.passed(place)
+            calls.scheduler.mark_passed(place)
             left.discard(place)
             await steps()
             for each in left:
                 waits = any(other < each and conflict(requests[other], requests[each]) for other in left)
                 assert calls.tasks[each].done() is (not waits)
         for place in left:
-            calls.scheduler.passed(place)
+            calls.scheduler.mark_passed(place)
         await asyncio.gather(*(task for task in calls.tasks.values() if not task.cancelled()))
 
     asyncio.run(main())

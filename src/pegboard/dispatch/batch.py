@@ -401,7 +401,7 @@ class Batch:
         if position.scheduler is not None:
             if state.pending is not None:
                 position.scheduler.suspend(position.index)
-            position.scheduler.passed(position.index)
+            position.scheduler.mark_passed(position.index)
         if state.result is None:
             conclude(state, failure_result(state, state.error or self._interruption(state)))
         if state.settings.emit is not None:

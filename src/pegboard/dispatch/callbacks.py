@@ -233,7 +233,7 @@ def applies(state: CallState, link: Callback) -> bool:
         raise _failure(state, link, error) from error
 
 
-async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
+async def run_tool_wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
     """Runs the tool inside its middleware; returns the tool's result, or a wrapper's instead.
 
     `call_next` takes no arguments, so that nothing is changed after approval. It may be called again, for a retry, or

@@ -239,8 +239,8 @@ class LockManager:
         self._slots: Final = None if max_concurrency is None else Semaphore(max_concurrency)
         self._semaphores: Final[WeakValueDictionary[Any, Semaphore]] = WeakValueDictionary()  # referenced by handles
         self._entered: Final[dict[Any, None]] = {}  # changed by atomic operations only, without the lock
-        self._is_open = self._slots is None
-        self._counted: Final[dict[Any, LockHandle]] = {}
+        self._is_open = self._slots is None  # whether `enter` admits calls
+        self._handles: Final[dict[Any, LockHandle]] = {}  # by the call that had entered, once others wait for it
         self._arrivals = 0
         self._lock: Final = threading.Lock()
         # A finalizer may release a handle while its thread holds the lock, so releases are queued.
@@ -261,7 +261,7 @@ class LockManager:
 
     def enter(self, call: object) -> bool:
         """Fast path: admits a shared call without a handle, until `leave`, if nothing conflicts. Thread-safe."""
-        self._entered[call] = None  # before the check: an exclusive call that arrives now counts it
+        self._entered[call] = None  # before the check: an exclusive call that arrives now waits for it
         if self._is_open:
             return True
         self.leave(call)
@@ -278,8 +278,8 @@ class LockManager:
         """A handle for a call that has entered, for its nested calls; `leave` releases it. `None` for any other."""
         with self._lock:
             if self._entered.pop(call, self) is not self:
-                self._count(call)
-            return self._counted.get(call)
+                self._make_handle(call)
+            return self._handles.get(call)
 
     async def acquire(
         self, request: LockRequest = SHARED, *, slots: Semaphore | None = None, parent: LockHandle | None = None
@@ -295,7 +295,7 @@ class LockManager:
                 if request.exclusive:
                     self._is_open = False
                     while self._entered:
-                        self._count(self._entered.popitem()[0])
+                        self._make_handle(self._entered.popitem()[0])
                 self._arrivals = arrival = self._arrivals + 1
                 handle = LockHandle(self, arrival)
                 handle.reached, handle.is_shared = 0, not request.exclusive and request.key is None
@@ -340,16 +340,16 @@ class LockManager:
             try:
                 while self._released:
                     released = self._released.popleft()
-                    self._end(self._counted.pop(released, released))
+                    self._end(self._handles.pop(released, released))
                 everything, needs_handle = self._everything, self.has_backend or self._slots is not None
                 self._is_open = not (needs_handle or everything.queue) and everything.used + everything.reserved < _ALL
             finally:
                 self._lock.release()
 
-    def _count(self, call: object) -> None:
+    def _make_handle(self, call: object) -> None:
         """Creates a handle for a call that has entered, so that others can wait for it."""
         self._arrivals = arrival = self._arrivals + 1
-        handle = self._counted[call] = LockHandle(self, arrival)
+        handle = self._handles[call] = LockHandle(self, arrival)
         handle.steps[self._everything] = 1
         self._everything.used += 1
 
@@ -470,7 +470,7 @@ class BatchScheduler:
         while (blocker := self._blocker(index)) is not None:
             await self._changes.setdefault(blocker, asyncio.Event()).wait()
 
-    def passed(self, index: int, *, has_ended: bool = True) -> None:
+    def mark_passed(self, index: int, *, has_ended: bool = True) -> None:
         """Records that a call has its locks, or has ended; idempotent."""
         if not has_ended and self._requests[index].path is not None:
             return

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pegboard.callbacks import CallableKind
 from pegboard.dispatch.arguments import refuse_arguments
 from pegboard.dispatch.results import drain, drain_async
-from pegboard.dispatch.running import acquire, finish_start, leave_to_host, open_portal, release, seconds_left
+from pegboard.dispatch.running import acquire, await_value, leave_to_host, open_portal, release, seconds_left
 from pegboard.dispatch.state import HERE, CallState, needs_asking, plain, read_only, time_limit
 from pegboard.errors import ToolError
 from pegboard.json import StructureError, problem
@@ -45,9 +45,9 @@ async def run_locked(state: CallState, tool: Tool) -> Any:
     await acquire(state, tool)
     try:
         if state.snapshot.callbacks.get("wrap_tool"):
-            from pegboard.dispatch.callbacks import wrapped  # loaded with the first callback
+            from pegboard.dispatch.callbacks import run_tool_wrapped  # loaded with the first callback
 
-            call = wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
+            call = run_tool_wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
         else:
             call = _attempts(state, tool)
         running = state.running
@@ -66,7 +66,7 @@ async def run_locked(state: CallState, tool: Tool) -> Any:
 async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None = None) -> Any:
     """Runs the tool, with retries if they are allowed; each attempt gets its own copy of the arguments.
 
-    They are `given` if a wrapper may run it again, else those of the call.
+    A wrapper may run it again: then the arguments are `given`, as those of the call may be the first run's.
     """
     arguments: Mapping[str, Any] = state.arguments if given is None else plain(given)
     if needs_asking(state, tool):
@@ -198,7 +198,7 @@ def start(
         except StopIteration as end:
             return end.value, None
         waits = True
-        return None, finish_start(state, tool, coroutine, waits_for, is_first=is_first, has_entered=has_entered)
+        return None, await_value(state, tool, coroutine, waits_for, is_first=is_first, has_entered=has_entered)
     finally:
         if has_entered and not waits:
             runtime.locks.leave(state)
@@ -252,7 +252,7 @@ LONGEST_PAUSE: Final = 30.0  # seconds, unless the tool requests more
 async def retry(
     attempt: Callable[[], Coroutine[Any, Any, Any]],
     retries: int,
-    asks: Callable[[BaseException], bool],
+    is_retryable: Callable[[BaseException], bool],
     *,
     on_retry: Callable[[int, BaseException, float], None],
     limit: float | None = None,
@@ -263,8 +263,7 @@ async def retry(
     together (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); or the error's `retry_after`
     in seconds, if that is longer. No pause starts that would not end within the limit for all attempts.
 
-    `asks` says whether an error is to be retried. `on_retry` is called before each pause with the number of attempts so
-    far, the last error and the pause in seconds.
+    `on_retry` is called before each pause with the number of attempts so far, the last error and the pause in seconds.
     """
     import tenacity  # imported for retries only
 
@@ -283,7 +282,7 @@ async def retry(
         sleep=asyncio.sleep,
         stop=stop,
         wait=pause,
-        retry=tenacity.retry_if_exception(asks),
+        retry=tenacity.retry_if_exception(is_retryable),
         before_sleep=lambda state: on_retry(state.attempt_number, error_of(state), state.upcoming_sleep),
         reraise=True,
     )

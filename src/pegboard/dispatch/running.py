@@ -90,7 +90,7 @@ async def acquire(state: CallState, tool: Tool) -> None:
         text = f"{tool.name} was not run: it waited {limit:g} s for conflicting calls to end. Try again later."
         raise CallError("timeout", text) from None
     if scheduler is not None:
-        scheduler.passed(position.index, has_ended=False)
+        scheduler.mark_passed(position.index, has_ended=False)
         if scheduler.overtakes(position.index):
             lock.release()
             raise overtaking_error(state)
@@ -193,7 +193,7 @@ def seconds_left(state: CallState, tool: Tool, *, is_first: bool) -> float | Non
     return None if deadline is None else max(deadline - monotonic(), 0.0)
 
 
-async def finish_start(  # noqa: PLR0913
+async def await_value(  # noqa: PLR0913
     state: CallState,
     tool: Tool,
     coroutine: Coroutine[Any, Any, Any],

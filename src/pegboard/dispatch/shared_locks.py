@@ -29,7 +29,7 @@ async def acquire_shared(state: CallState, request: LockRequest, acquiring: Awai
         if isinstance(error, CallError) or cancels_the_call(error):
             raise
         text = f"{state.name} was not run: the locks that it shares with other processes can't be acquired."
-        advice = (error.text, error.hint) if isinstance(error, ToolError) else ("Try later.",)
+        advice = (error.text, error.hint) if isinstance(error, ToolError) else ("Try again later.",)
         raise CallError("not_executed", " ".join(filter(None, (text, *advice))), detail=detail_of(error)) from error
     return handle
 

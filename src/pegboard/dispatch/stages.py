@@ -127,7 +127,7 @@ async def run_call(state: CallState, *, is_alone: bool = False, is_wrapped: bool
         if is_alone and state.depth and is_too_deep(state):
             return
         if callbacks and not is_wrapped and "wrap_call" in callbacks:
-            await _run_wrapped(state, partial(run_call, state, is_wrapped=True))
+            await _run_call_wrapped(state, partial(run_call, state, is_wrapped=True))
             return
         try:
             tool, position = await _prepare_call(state), state.position
@@ -273,7 +273,7 @@ async def finish(state: CallState, result: ToolResult | None = None, error: Base
 async def finish_inside(state: CallState, result: ToolResult | None = None, error: BaseException | None = None) -> None:
     """`finish` inside the call's wrappers, for a call of which no other stages run here. Raises as `finish`."""
     run = partial(finish, state, result, error)
-    await (_run_wrapped(state, run) if "wrap_call" in state.snapshot.callbacks else run())
+    await (_run_call_wrapped(state, run) if "wrap_call" in state.snapshot.callbacks else run())
 
 
 @cache
@@ -284,7 +284,7 @@ def _callbacks() -> ModuleType:
     return callbacks
 
 
-async def _run_wrapped(state: CallState, stages: Callable[[], Awaitable[None]]) -> None:
+async def _run_call_wrapped(state: CallState, stages: Callable[[], Awaitable[None]]) -> None:
     """Runs a call inside its wrappers, the first outermost: its stages once, whose result no wrapper can lose.
 
     Raises as `finish`.
