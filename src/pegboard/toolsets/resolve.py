@@ -428,8 +428,9 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     if on_toolset_error == "fail":
         _raise_first(offers)
     resolved = resolve_names(static if transforms is None else (), offers, taken, context)
-    trace = attrs.evolve(resolved.trace, reads_context=transforms is not None)  # these may depend on it
-    resolved = attrs.evolve(resolved, toolsets=tuple(toolsets), trace=trace)
+    if toolsets or transforms is not None:
+        trace = attrs.evolve(resolved.trace, reads_context=transforms is not None)  # these may depend on it
+        resolved = attrs.evolve(resolved, toolsets=tuple(toolsets), trace=trace)
     if check is not None:
         resolved = await check(resolved)
     deadline = time.monotonic() + predicate_timeout
