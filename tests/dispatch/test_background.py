@@ -124,7 +124,7 @@ def test_a_later_result_is_held_to_limits(state):
 
 
 def test_a_value_that_cant_even_be_looked_at_costs_its_own_result(state, monkeypatch):
-    monkeypatch.setattr("pegboard.dispatch.background.shorten", lambda *_: 1 / 0)
+    monkeypatch.setattr("pegboard.dispatch.background.truncate_result", lambda *_: 1 / 0)
     assert later_result(state(), Report(1)).text == "build failed: ZeroDivisionError."
 
 

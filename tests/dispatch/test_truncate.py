@@ -40,7 +40,7 @@ from pegboard.dispatch.truncate import (
     cut_short,
     is_within,
     size_of,
-    truncated,
+    truncate,
 )
 from pegboard.errors import ToolError
 
@@ -56,19 +56,19 @@ def store(tmp_path):
 
 
 def text_of(text, **limits):
-    return truncated(ToolResult(text), ResultLimits(**limits)).text
+    return truncate(ToolResult(text), ResultLimits(**limits)).text
 
 
 def test_what_fits_stays_the_very_same():
     result = ToolResult(NUMBERS)
-    assert truncated(result, ResultLimits()) is result
+    assert truncate(result, ResultLimits()) is result
 
 
 def test_2000_lines_or_50_kib_stay_by_default():
     lines = "line\n" * 2_000
-    assert truncated(ToolResult(f"{lines}line\n"), ResultLimits()).text.startswith(f"{lines}[Only the")
+    assert truncate(ToolResult(f"{lines}line\n"), ResultLimits()).text.startswith(f"{lines}[Only the")
     wide = f"{'x' * 1_023}\n" * 51
-    assert truncated(ToolResult(wide), ResultLimits()).text.startswith(f"{wide[: 50 * 1_024]}[Only the")
+    assert truncate(ToolResult(wide), ResultLimits()).text.startswith(f"{wide[: 50 * 1_024]}[Only the")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_where_nothing_at_all_fits_only_the_words_stay():
 
 
 def test_the_full_text_is_stored_in_a_file_that_the_text_names(store):
-    result = truncated(ToolResult(NUMBERS), THREE_LINES, store)
+    result = truncate(ToolResult(NUMBERS), THREE_LINES, store)
     path = result.metadata["file"]
     assert Path(path).read_text() == NUMBERS
     assert result.text.endswith(f"The full text is in {path}; the omitted part begins at line 4.]")
@@ -120,19 +120,19 @@ def test_the_full_text_is_stored_in_a_file_that_the_text_names(store):
 
 @pytest.mark.parametrize(("keep", "place"), [("head", "line=4"), ("tail", "line=1"), ("middle", "line=3")])
 def test_a_model_that_has_the_tool_reads_how_to_call_it(store, keep, place):
-    result = truncated(ToolResult(NUMBERS), ResultLimits(lines=3, keep=keep), store, reader="read_result")
+    result = truncate(ToolResult(NUMBERS), ResultLimits(lines=3, keep=keep), store, reader="read_result")
     key = result.metadata["kept"]
     assert f'Read the rest with read_result(id="{key}", {place}).' in result.text
     assert store.read(key).text == NUMBERS
 
 
 def test_inside_a_line_the_tool_gets_the_byte(store):
-    result = truncated(ToolResult("x" * 100), ResultLimits(bytes=10), store, reader="more")
+    result = truncate(ToolResult("x" * 100), ResultLimits(bytes=10), store, reader="more")
     assert "line=1, byte=10).]" in result.text
 
 
 def test_the_metadata_has_the_size_of_the_whole_text(store):
-    result = truncated(ToolResult(NUMBERS, metadata={"own": 1}), THREE_LINES, store)
+    result = truncate(ToolResult(NUMBERS, metadata={"own": 1}), THREE_LINES, store)
     assert result.metadata.items() >= {"own": 1, "truncated": True, "lines": 10, "bytes": 21}.items()
 
 
@@ -142,19 +142,19 @@ def test_the_metadata_has_the_size_of_the_whole_text(store):
 @pytest.mark.parametrize("truncates", [True, False])
 def test_a_tool_that_truncates_itself_is_left_alone(truncates):
     result = ToolResult(NUMBERS, metadata={"truncated": truncates})
-    assert truncated(result, THREE_LINES) is result
+    assert truncate(result, THREE_LINES) is result
     assert is_within(result, THREE_LINES)
 
 
 def test_structured_content_stays_whole_for_the_host():
-    result = truncated(ToolResult(NUMBERS, {"numbers": list(range(100))}), THREE_LINES)
+    result = truncate(ToolResult(NUMBERS, {"numbers": list(range(100))}), THREE_LINES)
     assert result.structured_content == {"numbers": list(range(100))}
     assert result.text.startswith("1\n2\n3\n[")
 
 
 def test_truncation_leaves_the_other_attributes():
     result = ToolResult.error("tool_failure", NUMBERS, detail="stack")
-    short = truncated(attrs.evolve(result, title="Numbers", display=NUMBERS, details=5), THREE_LINES)
+    short = truncate(attrs.evolve(result, title="Numbers", display=NUMBERS, details=5), THREE_LINES)
     assert (short.is_error, short.kind, short.detail) == (True, "tool_failure", "stack")
     assert (short.title, short.display, short.details) == ("Numbers", NUMBERS, 5)
 
@@ -165,7 +165,7 @@ PICTURE = ImageContent(b"x" * 100)
 
 
 def test_texts_are_truncated_as_one_in_place_of_the_first():
-    result = truncated(ToolResult([PICTURE, "1\n2", PICTURE, "3\n4"]), THREE_LINES)
+    result = truncate(ToolResult([PICTURE, "1\n2", PICTURE, "3\n4"]), THREE_LINES)
     first, text, second = result.content
     assert (first, second) == (PICTURE, PICTURE)
     assert text.text.startswith("1\n2\n3\n[Only the first 3 of 4 lines")
@@ -174,13 +174,13 @@ def test_texts_are_truncated_as_one_in_place_of_the_first():
 def test_a_files_text_counts_as_text():
     file = FileContent("file:a", "1\n2\n3\n")
     assert is_within(ToolResult(file), THREE_LINES) is False
-    assert truncated(ToolResult([file]), THREE_LINES).text.startswith("file:a:\n1\n2\n[Only")
-    assert truncated(ToolResult([file]), ResultLimits()).content == (file,)
+    assert truncate(ToolResult([file]), THREE_LINES).text.startswith("file:a:\n1\n2\n[Only")
+    assert truncate(ToolResult([file]), ResultLimits()).content == (file,)
 
 
 def test_a_file_with_the_bytes_of_a_text_counts_as_text_and_becomes_an_attachment():
     file = FileContent("file:a", b"1\n2\n3\n", "text/csv; charset=utf-8")
-    short = truncated(ToolResult([PICTURE, file]), THREE_LINES)
+    short = truncate(ToolResult([PICTURE, file]), THREE_LINES)
     assert is_within(ToolResult(file), THREE_LINES) is False
     assert short.text.startswith("file:a:\n1\n2\n[Only")
     assert (short.content[0], short.attachments) == (PICTURE, (file,))
@@ -189,7 +189,7 @@ def test_a_file_with_the_bytes_of_a_text_counts_as_text_and_becomes_an_attachmen
 def test_pictures_beyond_their_limit_become_attachments():
     limits = ResultLimits(media_bytes=250)
     small = ImageContent(b"y" * 50)
-    result = truncated(ToolResult([PICTURE, PICTURE, PICTURE, small], attachments=[small]), limits)
+    result = truncate(ToolResult([PICTURE, PICTURE, PICTURE, small], attachments=[small]), limits)
     assert result.content[:3] == (PICTURE, PICTURE, small)
     assert result.attachments == (small, PICTURE)
     assert result.text == "[Not shown: 1 file (100 bytes). A result can contain 1000 items of at most 250 bytes.]"
@@ -206,7 +206,7 @@ def test_links_are_counted_by_their_words():
     link = LinkContent("file:///a", "a")
     limits = ResultLimits(media_bytes=25)
     assert is_within(ToolResult([link, link]), limits)
-    assert truncated(ToolResult([link] * 3), limits).attachments == (link,)
+    assert truncate(ToolResult([link] * 3), limits).attachments == (link,)
 
 
 def test_too_many_pieces_become_attachments():
@@ -214,7 +214,7 @@ def test_too_many_pieces_become_attachments():
     limits = ResultLimits(media_bytes=None)
     result = ToolResult([link] * (MOST_ITEMS + 2))
     assert not is_within(result, limits)
-    short = truncated(result, limits)
+    short = truncate(result, limits)
     assert (len(short.content), len(short.attachments)) == (MOST_ITEMS + 1, 2)
     assert short.text == "[Not shown: 2 files (4 bytes). A result can contain 1000 items.]"
 
@@ -228,7 +228,7 @@ pieces = st.lists(st.sampled_from(["a", "\n", "é", "😀"]), max_size=30).map("
 def test_what_the_look_lets_pass_stays_as_it_is(texts, lines, most, tokens):
     result = ToolResult(texts)
     limits = ResultLimits(lines, most, tokens)
-    assert is_within(result, limits) == (truncated(result, limits) is result)
+    assert is_within(result, limits) == (truncate(result, limits) is result)
 
 
 def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
@@ -236,8 +236,8 @@ def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
     long, counted = ResultLimits(lines=None, bytes=None, tokens=10**5), ResultLimits(tokens=100, count_tokens=len)
     assert not is_within(ToolResult("x" * 250_000), long)
     assert not is_within(ToolResult("x" * 50), counted)
-    assert truncated(ToolResult("x" * 250_000), long).metadata == {}
-    assert truncated(ToolResult("x" * 50), counted).metadata == {}
+    assert truncate(ToolResult("x" * 250_000), long).metadata == {}
+    assert truncate(ToolResult("x" * 50), counted).metadata == {}
 
 
 # One call -------------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from pegboard.dispatch.operations import (
     read_completions,
     write_completion,
 )
-from pegboard.dispatch.results import failure_result, result_of, shorten
+from pegboard.dispatch.results import failure_result, result_of, truncate_result
 from pegboard.dispatch.stages import conclude, finish, finish_inside
 from pegboard.dispatch.state import CallState
 from pegboard.errors import OperationError, detail_of, log_failure
@@ -55,7 +55,7 @@ def later_result(state: CallState, value: object) -> ToolResult:
             result = result_of(state.tool, value)
         else:
             result = value if isinstance(value, ToolResult) else ToolResult(f"{value}")  # pyright: ignore[reportArgumentType]
-        return shorten(state, result)
+        return truncate_result(state, result)
     except Exception as error:  # noqa: BLE001  a value may raise anything
         return failure_result(state, error)
 

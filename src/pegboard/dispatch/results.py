@@ -37,16 +37,16 @@ MOST_AT_ONCE: Final = 5_000
 MOST_VALUES: Final = 1_000_000
 """Values in one result, shared parts counted each time: written out, these can make a small value endless."""
 
-_OF_MEDIA: Final = re.compile('"(?:mime_type|mimeType|media_type)"|;base64,')
+_SIGN_OF_MEDIA: Final = re.compile('"(?:mime_type|mimeType|media_type)"|;base64,')
 """What the JSON text of data with an image, a sound or a file in it contains, also one that the tool has encoded."""
 
 _SHORTEST: Final = 40  # characters of the shortest such text
-_OF_BYTES: Final = '"(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR|SUQz|T2dnU|JVBERi0)'
+_SIGN_OF_BYTES: Final = '"(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR|SUQz|T2dnU|JVBERi0)'
 """What it contains if there are the bytes of an image, a sound or a PDF in the data."""
 
 _DATA_URL: Final = re.compile("data:([^,;]+)(?:;[^,;]+)*;base64,")
 _MOST_DEPTH: Final = MAX_DEPTH - 4  # a wrapped result is one level deeper
-_WRITTEN_SO: Final = frozenset({int, float, bool, type(None)})
+_WRITTEN_AS_IS: Final = frozenset({int, float, bool, type(None)})
 _WRITTEN_OTHERWISE: Final = (
     *(str, int, float, bytes, enum.Enum, Mapping, AbstractSet, Sequence, MappingView, ToolResult),
     *CONTENT_TYPES,
@@ -61,7 +61,7 @@ write_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 """JSON encoder; raises `TypeError` or `ValueError` for a value that isn't JSON, `RecursionError` for a deep one."""
 
 _make_encoder: Final[Any] = getattr(json.encoder, "c_make_encoder", None)  # `JSONEncoder` makes one for each value
-_written: Final[Callable[[Any], Iterable[str]]] = (
+_write_pieces: Final[Callable[[Any], Iterable[str]]] = (
     partial(
         _make_encoder(None, None, json.encoder.encode_basestring, None, ": ", ", ", False, False, False),  # noqa: FBT003  in C, by position
         _current_indent_level=0,
@@ -100,8 +100,8 @@ def quick_result(tool: Tool, value: Any, limits: Limits) -> ToolResult | None:
             wraps = isinstance(tool.handler, Handler) and tool.handler.wraps_result
             if wraps or (validator is not None and type(data) is not dict):
                 data = {"result": data}
-            text = "".join(_written(data))
-            is_usual = left >= 0 and not (len(text) >= _SHORTEST and _OF_MEDIA.search(text))
+            text = "".join(_write_pieces(data))
+            is_usual = left >= 0 and not (len(text) >= _SHORTEST and _SIGN_OF_MEDIA.search(text))
             if is_usual:
                 is_usual = value is not None if validator is None else validator.accepts(data)
         if not is_usual or len(text) > (limits.results if own_limits is None else own_limits).small:
@@ -141,7 +141,7 @@ def _copy(value: Any, left: int, depth: int = 0) -> tuple[Any, int]:
         kind = _type(item)
         if kind is str:
             left -= len(item) >> 6
-        elif kind not in _WRITTEN_SO:
+        elif kind not in _WRITTEN_AS_IS:
             item, left = _copy(item, left, depth + 1)  # noqa: PLW2901
         done.append(item)
     return (done if keys is None else dict(zip(keys, done, strict=True))), left
@@ -163,7 +163,7 @@ def _copier_of(kind: type[Any]) -> Callable[[Any, int, int], tuple[Any, int]]:
         )
     items = ", ".join(f"{key!r}: v{number}" for number, (_, key) in enumerate(names))
     code.append(f" return {{{items}}}, left - {len(names)}")
-    space: dict[str, Any] = {"unusual": _UnusualError, "plain": _WRITTEN_SO, "copied": _copy, "__name__": __name__}
+    space: dict[str, Any] = {"unusual": _UnusualError, "plain": _WRITTEN_AS_IS, "copied": _copy, "__name__": __name__}
     exec("\n".join(("def copy(value, left, depth):", *code)), space)  # noqa: S102  made of attributes' names only
     return space["copy"]
 
@@ -179,15 +179,15 @@ async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> ToolR
 
 
 def _large_result_of(state: CallState, tool: Tool, value: Any) -> ToolResult:
-    value = read_out(tool, value)
+    value = read_iterator(tool, value)
     data = value.structured_content if issubclass(type(value), ToolResult) else value
     if values_left(data, MOST_VALUES, 0, only_known=False) < 0:
         text = f"{tool.name} ran, but its result contains more than {MOST_VALUES:,} values. Request less at once."
         raise CallError("limit", text)
-    return shorten(state, result_of(tool, value))
+    return truncate_result(state, result_of(tool, value))
 
 
-def read_out(tool: Tool, value: Any) -> Any:
+def read_iterator(tool: Tool, value: Any) -> Any:
     """The items of an iterator, up to one over the limit, if the tool declares an `Iterable`; else `value`."""
     if tool.output_validator is None or not isinstance(value, Iterator):
         return value
@@ -200,14 +200,14 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
     try:
         if isinstance(value, ToolResult):
             result = _check(value)
-        elif validator is not None or (result := _of_no_data(value)) is None:
+        elif validator is not None or (result := _content_result(value)) is None:
             data = value if type(value) in _SCALARS else to_json_data(value)
             # An output schema needs an object; a tool without a handler was run by its host.
             wraps = isinstance(tool.handler, Handler) and tool.handler.wraps_result
             if wraps or (validator is not None and type(data) is not dict):
                 data, value = {"result": data}, {"result": value}
-            text = "".join(_written(data))
-            if _OF_MEDIA.search(text) or re.search(_OF_BYTES, text):
+            text = "".join(_write_pieces(data))
+            if _SIGN_OF_MEDIA.search(text) or re.search(_SIGN_OF_BYTES, text):
                 result = _with_media(value, None if validator is None else data)
             else:
                 content = TextContent(text)
@@ -232,11 +232,11 @@ def _check(result: ToolResult) -> ToolResult:
     if data is None or not json_problems(data):
         return result
     written = to_json_data(data)
-    content = result.content or (_with_media(data).content if _OF_MEDIA.search(write_json(written)) else ())
+    content = result.content or (_with_media(data).content if _SIGN_OF_MEDIA.search(write_json(written)) else ())
     return attrs.evolve(result, structured_content=written, content=content)
 
 
-def _of_no_data(value: Any) -> ToolResult | None:
+def _content_result(value: Any) -> ToolResult | None:
     """The result of a string, content or `None`; `None` for data, such as a list of strings only."""
     if isinstance(value, str):
         medium = _medium_of(value)
@@ -339,7 +339,7 @@ def _rest(value: Any, left: int, above: tuple[int, ...], characters: int, only_k
     if isinstance(value, str | bytes | bytearray):
         return left - len(value) // characters if characters else left
     kind = _type(value)
-    if kind in _WRITTEN_SO:
+    if kind in _WRITTEN_AS_IS:
         return left
     if len(above) > MAX_DEPTH or id(value) in above:  # too deep or cyclic, which writing it will refuse
         return -1 if only_known else left
@@ -356,7 +356,7 @@ def _rest(value: Any, left: int, above: tuple[int, ...], characters: int, only_k
     above = *above, id(cast("object", value))
     for member in members:
         left -= 1
-        if _type(member) not in _WRITTEN_SO:
+        if _type(member) not in _WRITTEN_AS_IS:
             left = _rest(member, left, above, characters, only_known)
         if left < 0:
             break
@@ -376,7 +376,7 @@ def _reader_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]] | None:
 
 
 _CHARACTERS: Final = 64  # characters or bytes of a generator's items that count as one more value
-TURN: Final = 1_000  # items of an async generator after which it yields to the event loop
+_ITEMS_AT_ONCE: Final = 1_000  # items of an async generator after which it yields to the event loop
 
 
 def drain(source: Iterable[Any], context: ToolContext) -> Any:
@@ -404,7 +404,7 @@ async def drain_async(source: Any, context: ToolContext) -> list[Any]:
     try:
         async for item in source:
             left = _take(item, items, left, context)
-            if not len(items) % TURN:
+            if not len(items) % _ITEMS_AT_ONCE:
                 await asyncio.sleep(0)
     finally:
         if isinstance(source, AsyncGeneratorType):
@@ -435,19 +435,19 @@ async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
 
     if is_within(result, limits_of(state)):
         return result
-    return await state.runtime.threads.run(shorten, state, result)
+    return await state.runtime.threads.run(truncate_result, state, result)
 
 
-def shorten(state: CallState, result: ToolResult) -> ToolResult:
+def truncate_result(state: CallState, result: ToolResult) -> ToolResult:
     """The result, truncated if it is too long. May block, as it stores the text, for the call's user and session."""
-    from pegboard.dispatch.truncate import READER, reader_of, truncated
+    from pegboard.dispatch.truncate import READER, reader_of, truncate
 
     made, store = state.made_context, state.runtime.store
     offered = {tool.name for tool in (state.snapshot.tools if made is None else made.offered)}
     reader = None if store is None else store.reader
     if offered:
         reader = next((name for name in (reader, READER) if name in offered), None)
-    return truncated(result, limits_of(state), store, reader_of(state.request), reader)
+    return truncate(result, limits_of(state), store, reader_of(state.request), reader)
 
 
 def failure_result(state: CallState, error: BaseException) -> ToolResult:

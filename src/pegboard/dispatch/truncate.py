@@ -48,7 +48,7 @@ def is_within(result: ToolResult, limits: ResultLimits) -> bool:
     return length <= _AT_ONCE and limits.count_tokens is None and cut("\n".join(texts), limits) is None
 
 
-def truncated(
+def truncate(
     result: ToolResult,
     limits: ResultLimits,
     store: ResultStore | None = None,
@@ -77,7 +77,7 @@ def truncated(
         stored = None if store is None else store.keep(whole, session=session)
         first = next(place for place, (_, text) in enumerate(parts) if text is not None)
         content[first:] = [item for item, text in parts[first:] if text is None]
-        content.insert(first, TextContent(_shortened(done, stored, reader)))
+        content.insert(first, TextContent(_text_with_note(done, stored, reader)))
         files = [item for item, text in parts if text is not None and isinstance(item, FileContent)]
         attachments += [file for file in files if not isinstance(file.data, str)]
         facts |= {"lines": done.whole.lines, "bytes": done.whole.bytes}
@@ -132,11 +132,11 @@ def _divide(content: Iterable[Content], limits: ResultLimits) -> tuple[list[tupl
     return stays, moved
 
 
-def _shortened(done: Cut, kept: StoredResult | None, reader: str | None) -> str:
+def _text_with_note(done: Cut, stored: StoredResult | None, reader: str | None) -> str:
     """The truncated text, with a note on what was omitted and how to read it."""
     head = f"{done.head}{_line_end(done.head)}" if done.head else ""
     tail = f"\n{done.tail}" if done.tail else ""
-    return f"{head}[{_left_out(done)} {_how_to_read(done.gap, kept, reader)}]{tail}"
+    return f"{head}[{_left_out(done)} {_how_to_read(done.gap, stored, reader)}]{tail}"
 
 
 def _left_out(done: Cut) -> str:
@@ -154,16 +154,16 @@ def _left_out(done: Cut) -> str:
     return f"Only the {edge} {lines} shown ({sizes})."
 
 
-def _how_to_read(gap: TextPosition, kept: StoredResult | None, reader: str | None) -> str:
-    if kept is None:
+def _how_to_read(gap: TextPosition, stored: StoredResult | None, reader: str | None) -> str:
+    if stored is None:
         return "The rest is not stored. Request less at once."
-    if reader is None and kept.path is None:
-        return f"The full text is stored as {kept.id}, but no tool can read it. Request less at once."
+    if reader is None and stored.path is None:
+        return f"The full text is stored as {stored.id}, but no tool can read it. Request less at once."
     if reader is None:
         place = f"line {gap.line}, byte {gap.byte}" if gap.byte else f"line {gap.line}"
-        return f"The full text is in {kept.path}; the omitted part begins at {place}."
+        return f"The full text is in {stored.path}; the omitted part begins at {place}."
     byte = f", byte={gap.byte}" if gap.byte else ""
-    return f'Read the rest with {reader}(id="{kept.id}", line={gap.line}{byte}).'
+    return f'Read the rest with {reader}(id="{stored.id}", line={gap.line}{byte}).'
 
 
 def _line_end(text: str) -> str:

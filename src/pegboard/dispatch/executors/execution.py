@@ -10,7 +10,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.callbacks import CallableKind
-from pegboard.dispatch.results import drain, drain_async, error_result, read_out, result_of
+from pegboard.dispatch.results import drain, drain_async, error_result, read_iterator, result_of
 from pegboard.errors import tuple_of
 from pegboard.json import digest_of, json_problems
 from pegboard.schema.converter import read_by, read_record, tagged
@@ -337,7 +337,7 @@ class ExecutionResponse(SayableRecord):
             elif isawaitable(value):
                 awaited = value
                 value = run_async(lambda: awaited)
-        return cls.of_result(result_of(tool, read_out(tool, value)), context)
+        return cls.of_result(result_of(tool, read_iterator(tool, value)), context)
 
     @classmethod
     def of_error(cls, tool: Tool, context: ToolContext, error: BaseException, *, expose: bool) -> ExecutionResponse:
