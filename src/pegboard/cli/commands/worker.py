@@ -20,7 +20,7 @@ from pegboard.worker import DEFAULT_QUEUE, ExecutorStatus, Worker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_STATUS_SECONDS: Final = 10.0
+_STATUS_SECONDS: Final = 30.0
 
 
 @click.command("worker")
@@ -60,12 +60,12 @@ def worker_command(  # noqa: PLR0913, PLR0917  as many as it has options
         raise click.UsageError("--json is for --status")
     session = open_session(options)
     executor = _executor(session, name, "status" if status else "serve")
+    if not options.debug:  # which logs everything
+        log_to_stderr()
     if status:
         found = session.run(lambda: _status(name, executor))
         write(json_pretty(found.to_json()) if as_json else "".join(_tables(found)))
         return 0
-    if not options.debug:  # which logs everything
-        log_to_stderr()
     session.read_rules(rules)
     queue = getattr(executor, "queue", DEFAULT_QUEUE) if queue is None else queue
     facts: dict[str, Any] = {"queue": queue, "max_concurrency": max_concurrency}
