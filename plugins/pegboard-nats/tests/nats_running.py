@@ -1,4 +1,4 @@
-"""NATS servers and workers in processes of their own."""
+"""NATS servers and workers in processes of their own; workers and callers in this one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from pegboard import Permissions, Policy, ToolRegistry, tool_of
+from pegboard.execution import LocalExecutor
+from pegboard.testing import EXECUTOR_TOOLS, executors as suite
+from pegboard.worker import Worker
 from pegboard_nats import JetStreamExecutor, NatsExecutor, NatsSettings
 
 SERVER = shutil.which("nats-server", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -123,3 +127,26 @@ class Engine:
         code = self.worker.kill(signal.SIGTERM)
         self.keeper.join()
         return code
+
+
+def worker(**options):
+    """A worker in this process."""
+    return Worker(LocalExecutor(EXECUTOR_TOOLS, permissions=Permissions(mode="bypass")), **options)
+
+
+@asynccontextmanager
+async def calling(executor, **policy):
+    """A registry whose tools run in this executor."""
+    async with ToolRegistry() as registry:
+        for each in EXECUTOR_TOOLS:
+            changed = {"executor": "far", "timeout": PATIENCE, **policy}
+            registry.register(tool_of(each).evolve(policy=Policy(**changed)))
+        registry.add("executors", "far", executor)
+        yield registry
+
+
+async def until_there(file, times=1):
+    """Waits until tools have written to a file."""
+    async with asyncio.timeout(PATIENCE):
+        while len(suite.effects_in(str(file))) < times:  # noqa: ASYNC110  another process writes it
+            await asyncio.sleep(0.01)

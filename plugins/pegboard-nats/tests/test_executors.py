@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import attrs
 import nats
@@ -14,39 +13,16 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import FlushTimeoutError, NoRespondersError
 from nats.js.errors import NotFoundError
-from nats_running import KINDS, PATIENCE, Server, WorkerProcess
+from nats_running import KINDS, PATIENCE, WorkerProcess, calling, until_there, worker
 
 from pegboard import Once, Permissions, Policy, ReadonlyContext, ToolContext, ToolRegistry, tool, tool_of
 from pegboard.execution import LocalExecutor
-from pegboard.testing import EXECUTOR_TOOLS, executors as suite
+from pegboard.testing import executors as suite
 from pegboard.worker import Worker
 from pegboard_nats import NatsExecutor
 
 both = pytest.mark.parametrize("kind", KINDS)
 ANN = ReadonlyContext(user="ann", session="s", message="m")
-
-
-def worker(**options):
-    """A worker in this process."""
-    return Worker(LocalExecutor(EXECUTOR_TOOLS, permissions=Permissions(mode="bypass")), **options)
-
-
-@asynccontextmanager
-async def calling(executor, **policy):
-    """A registry whose tools run in this executor."""
-    async with ToolRegistry() as registry:
-        for each in EXECUTOR_TOOLS:
-            changed = {"executor": "far", "timeout": PATIENCE, **policy}
-            registry.register(tool_of(each).evolve(policy=Policy(**changed)))
-        registry.add("executors", "far", executor)
-        yield registry
-
-
-async def until_there(file, times=1):
-    """Waits until tools have written to a file."""
-    async with asyncio.timeout(PATIENCE):
-        while len(suite.effects_in(str(file))) < times:  # noqa: ASYNC110  another process writes it
-            await asyncio.sleep(0.01)
 
 
 @both
@@ -107,6 +83,15 @@ async def test_status_lists_no_workers_of_the_other_executor(kind, server, servi
     (other,) = {*KINDS} - {kind}
     async with serving(KINDS[kind](settings), worker()):
         assert (await KINDS[other](settings).status()).workers == ()
+
+
+async def test_status_lists_calls_of_a_queue_that_no_worker_has_served(server):
+    executor = KINDS["jetstream"](server.settings(prefix="unserved", wait=PATIENCE))
+    async with calling(executor, queue="texts") as registry, asyncio.timeout(PATIENCE):
+        call = asyncio.create_task(registry.call("check_add", {"a": 1, "b": 2}))
+        while (await executor.status()).queues != {"texts": 1}:
+            pass
+        call.cancel()
 
 
 async def test_status_lists_running_calls_of_other_sessions_with_equal_ids(server, serving, tmp_path):
@@ -403,24 +388,6 @@ async def test_a_result_that_is_longer_than_the_server_passes_on_is_refused_or_s
             assert added.kind == ("limit" if wanted else "tool_failure")  # the file's name is too long for the system
 
 
-async def test_another_login_is_refused_and_not_shown(tmp_path):
-    made = Server(tmp_path, "--user", "ann", "--pass", "right-one")
-    try:
-        for password, kind in (("right-one", None), ("wrong-one", "not_executed")):
-            executor = NatsExecutor(made.settings(user="ann", password=password, wait=2))
-            serving = asyncio.create_task(
-                NatsExecutor(made.settings(user="ann", password="right-one")).serve(one := worker())
-            )
-            async with calling(executor) as registry:
-                result = await registry.call("check_add", {"a": 1, "b": 2})
-            one.stopping.set()
-            await serving
-            assert result.kind == kind, result
-            assert "wrong-one" not in f"{result.detail}{result.text}"
-    finally:
-        made.kill()
-
-
 async def test_a_server_that_may_acknowledge_before_it_syncs_is_warned_of_once(server, caplog):
     for synced, warnings in ((False, 1), (True, 0)):
         caplog.clear()
@@ -501,58 +468,6 @@ async def test_a_call_whose_record_was_changed_may_have_run_and_its_worker_works
     await client.close()
 
 
-def test_a_forgotten_executors_connection_is_closed_with_its_loop(server):
-    """As warnings are errors, a connection that is left open would fail this."""
-
-    async def main():
-        await NatsExecutor(server.settings(prefix="forgotten")).status()
-        gc.collect()
-
-    asyncio.run(main())
-    gc.collect()
-
-
-async def test_a_connection_that_is_closed_at_once_is_refused_to_who_waits_for_it_and_then_made_anew(server):
-    executor = NatsExecutor(server.settings(prefix="closed"))
-    waiting = asyncio.create_task(executor.status())
-    await asyncio.sleep(0)  # it has begun to connect
-    async with asyncio.timeout(PATIENCE):
-        await executor.aclose()
-        with pytest.raises(ConnectionError):
-            await waiting
-        assert (await executor.status()).workers == ()
-    await executor.aclose()
-
-
-@both
-async def test_a_connection_that_the_server_closes_for_good_ends_its_worker_and_is_made_anew_for_the_next_call(
-    kind, tmp_path
-):
-    config = tmp_path / "server.conf"
-    config.write_text("authorization { token: right }")
-    made = Server(tmp_path / "data", "-c", str(config))
-    try:
-        executor, far = (KINDS[kind](made.settings(token="right")) for _ in range(2))
-        serving = asyncio.create_task(far.serve(one := worker()))
-        async with calling(executor) as registry, asyncio.timeout(PATIENCE):
-            await one.started.wait()
-            assert (await registry.call("check_add", {"a": 1, "b": 2})).structured_content == {"result": 3}
-            made.configure(config, "authorization { token: other }")
-            with pytest.raises(ConnectionError, match="Authorization"):
-                await serving
-            made.configure(config, "authorization { token: right }")
-            await (await nats.connect(made.url, token="right", max_reconnect_attempts=-1)).close()
-            serving = asyncio.create_task(far.serve(one := worker()))
-            await one.started.wait()
-            assert (await registry.call("check_add", {"a": 1, "b": 3})).structured_content == {"result": 4}
-            one.stopping.set()
-            await serving
-        await far.aclose()
-        await executor.aclose()
-    finally:
-        made.kill()
-
-
 async def test_a_worker_that_is_stopped_while_the_server_is_away_lets_its_calls_end(server, tmp_path, monkeypatch):
     executor, failed = NatsExecutor(server.settings(prefix="away")), asyncio.Event()
 
@@ -596,16 +511,3 @@ async def test_a_worker_that_has_ended_takes_and_runs_no_calls(kind, how, server
         assert (await registry.call("check_add", {"a": 1, "b": 2})).kind == "not_executed"
         call.cancel()
     await executor.aclose()
-
-
-@both
-def test_each_loop_has_a_connection_that_is_closed_with_it(kind, server):
-    """As warnings are errors, a connection that is left open would fail this."""
-    executor = KINDS[kind](server.settings(prefix=f"loops-{kind}"))
-    process = WorkerProcess(kind, {"servers": server.url, "prefix": f"loops-{kind}", "synced": True}).wait()
-    registry = ToolRegistry()
-    registry.register(tool_of(suite.check_add).evolve(policy=Policy(executor="far")))
-    registry.add("executors", "far", executor)
-    for _ in range(3):
-        assert registry.call_sync("check_add", {"a": 1, "b": 2}).structured_content == {"result": 3}
-    assert process.kill(15) == 0

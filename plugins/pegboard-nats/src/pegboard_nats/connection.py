@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error, NoRespondersError
 
-from pegboard.errors import cause_of
+from pegboard.errors import cause_of, operator_log
 from pegboard.worker import SentCall
 from pegboard_nats.settings import NatsSettings
 
@@ -68,8 +68,10 @@ def start(tasks: set[asyncio.Task[Any]], work: Coroutine[Any, Any, Any]) -> asyn
     return task
 
 
-async def _ignore(_error: Exception) -> None:
-    """The client has its last error."""
+async def _log_denial(error: Exception) -> None:
+    """Logs what the login may not do, which nothing else tells; of other errors, the client has the last one."""
+    if "permissions violation" in f"{error}".lower():
+        operator_log().warning("NATS: %s", error)
 
 
 async def sign_of(client: Client, subject: str, dead_after: float, about: bytes = b"") -> bytes:
@@ -264,7 +266,7 @@ class Connections:
 
         try:
             async with asyncio.timeout(settings.wait):
-                await client.connect(**settings.options(), **_OPTIONS, error_cb=_ignore, closed_cb=end)
+                await client.connect(**settings.options(), **_OPTIONS, error_cb=_log_denial, closed_cb=end)
                 await subscribe(client, f"{connection.inbox}.*.*", connection.receive)
             made.set_result(connection)
             await connection.closed.wait()
@@ -272,6 +274,7 @@ class Connections:
             if not made.done():
                 reason = cause_of(client.last_error or error, settings.secrets)
                 made.set_exception(ConnectionError(f"NATS at {settings.where} can't be reached: {reason}"))
+                made.exception()  # who waited for it may be gone, which asyncio would log
         del self._made[asyncio.get_running_loop()]
         with suppress(Exception):
             await client.close()

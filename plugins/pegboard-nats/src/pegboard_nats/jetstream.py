@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from typing import ClassVar, Final
 from uuid import uuid4
 
@@ -100,10 +101,8 @@ class JetStreamExecutor(NatsExecutor):
             ConnectionError: The server can't be reached, or has no JetStream.
         """
         client = (await self._connections.get()).client
-        try:
+        with self._errors_named():
             lengths = await Store(client, self.settings).lengths()
-        except ServiceUnavailableError:
-            raise self._no_jetstream() from None
         return await status_of(client, self._workers, lengths)
 
     def _wire(self, client: Client) -> Wire:
@@ -113,25 +112,26 @@ class JetStreamExecutor(NatsExecutor):
         """What is stored, by this connection.
 
         Raises:
-            ConnectionError: The server has no JetStream.
+            ConnectionError: The server has no JetStream, or not for this login.
         """
         if connection.store is None:
             store = Store(connection.client, self.settings)
-            try:
+            with self._errors_named():
                 await lasting(store.open, seconds=self.settings.wait)
-            except ServiceUnavailableError:
-                raise self._no_jetstream() from None
-            except Error as error:
-                text = f"JetStream at {self.settings.where} can't be used: {cause_of(error)}"
-                raise ConnectionError(text) from None
             connection.store = store
             if not self.settings.synced and not self._has_warned:
                 self._has_warned = True
                 operator_log().warning(_UNSYNCED)
         return connection.store
 
-    def _no_jetstream(self) -> ConnectionError:
-        return ConnectionError(f"NATS at {self.settings.where} has no JetStream: start it with -js")
+    @contextmanager
+    def _errors_named(self) -> Generator[None]:
+        try:
+            yield
+        except Error as error:
+            is_off = isinstance(error, ServiceUnavailableError) and error.code is None  # nothing answers for it
+            why = "has no JetStream: start it with -js" if is_off else f"can't use JetStream: {cause_of(error)}"
+            raise ConnectionError(f"NATS at {self.settings.where} {why}") from None
 
     async def _run(self, connection: Connection, opened: OpenCall, queue: str) -> ExecutionResponse:
         """Puts a call into its queue, and waits for its answer.

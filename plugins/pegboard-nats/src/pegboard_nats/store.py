@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -166,10 +167,12 @@ class Store:
     async def lengths(self) -> dict[str, int]:
         """How many calls wait in each queue; none if nothing was stored yet."""
         try:
-            found = await self._js.consumers_info(self._stream)
+            subjects = (await self._js.stream_info(self._stream, subjects_filter=">")).state.subjects or ()
+            served = await self._js.consumers_info(self._stream)
         except NotFoundError:
             return {}
-        return {info.name: info.num_pending or 0 for info in found}
+        stored = Counter(subject.split(".")[2] for subject in subjects)
+        return {**stored, **{info.name: info.num_pending or 0 for info in served}}  # the latter without what runs
 
     async def send(self, queue: str, id_: str, record: Record) -> bool:
         """Puts a call into a queue; gives whether it wasn't there."""
