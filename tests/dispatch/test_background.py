@@ -67,7 +67,7 @@ def state():
 
 def test_a_pending_result_has_a_note_with_its_operation_id(state):
     operations, call = Operations(), state()
-    operation = operations.begin(call)
+    operation = operations.mark_pending(call)
     assert call.result.content[0] == TextContent("job 7")
     assert call.result.content[1].text == (
         f"This is pending as operation {operation.id}. The result will follow automatically. "
@@ -81,13 +81,13 @@ def test_a_pending_result_has_a_note_with_its_operation_id(state):
 def test_a_tool_that_gave_nothing_yet_is_pending_all_the_same(state):
     call = state()
     call.result = None
-    operation = Operations().begin(call)
+    operation = Operations().mark_pending(call)
     assert call.result.text.startswith(f"This is pending as operation {operation.id}.")
 
 
 def test_ids_cant_be_guessed(state):
     operations = Operations()
-    ids = {operations.begin(state(call_id=f"{number}")).id for number in range(20)}
+    ids = {operations.mark_pending(state(call_id=f"{number}")).id for number in range(20)}
     assert len(ids) == 20
     assert all(len(id_) == len("op_") + 16 for id_ in ids)
 
@@ -97,7 +97,7 @@ def test_ids_cant_be_guessed(state):
 
 def test_many_threads_complete_it_once(state):
     operations = Operations()
-    operations.begin(state())
+    operations.mark_pending(state())
 
     def complete(number):
         try:
@@ -112,7 +112,7 @@ def test_many_threads_complete_it_once(state):
 
 def later_result(call, value):
     operations = Operations()
-    return operations.complete(operations.begin(call).id, value).result
+    return operations.complete(operations.mark_pending(call).id, value).result
 
 
 def test_a_later_result_is_held_to_limits(state):
@@ -134,14 +134,14 @@ def test_a_value_that_cant_even_be_looked_at_costs_its_own_result(state, monkeyp
 def test_results_that_are_never_taken_are_bounded(state):
     operations = Operations(most=2)
     for number in range(4):
-        operations.begin(state(call_id=f"{number}"))
+        operations.mark_pending(state(call_id=f"{number}"))
         operations.complete(f"{number}", Report(number))
     assert [each.call_id for each in operations.take("s1")] == ["2", "3"]
 
 
 def test_both_are_json_data(state):
     operations = Operations()
-    operations.begin(state())
+    operations.mark_pending(state())
     data = operations.complete("c1", Report(1)).to_json()
     assert data["operation"]["callId"] == "c1"
     assert data["result"]["structuredContent"] == {"pages": 1}
@@ -153,9 +153,9 @@ def test_both_are_json_data(state):
 def test_a_completion_is_an_event(state):
     events = []
     operations = Operations(emit=events.append)
-    operations.begin(state())
+    operations.mark_pending(state())
     operations.complete("c1", Report(1))
-    operations.begin(state(call_id="c2"))
+    operations.mark_pending(state(call_id="c2"))
     operations.complete("c2", ToolError("no paper"))
     done, failed = events
     assert isinstance(done, CallCompleted)
@@ -165,7 +165,7 @@ def test_a_completion_is_an_event(state):
 
 def test_an_observer_that_raises_disturbs_no_call(state, caplog):
     operations = Operations(emit=lambda _: 1 / 0)
-    operations.begin(state())
+    operations.mark_pending(state())
     assert operations.complete("c1", Report(1)).result.structured_content == {"pages": 1}
     assert "emitting a completion failed" in caplog.text
 
@@ -183,7 +183,7 @@ def going_on(operations, call, doing):
     """Runs background work and returns its completion."""
 
     async def go():
-        id_ = operations.go_on(call, doing)
+        id_ = operations.start_background(call, doing)
         await over(operations)
         (completion,) = operations.take("s1")
         assert completion.operation.id == id_
@@ -241,7 +241,7 @@ async def test_the_limit_holds_for_one_that_waits_for_a_thread(state):
     """It is cancelled in the queue of the pool."""
     call, operations = state(SHORT), Operations(seconds=0.01)
     vars(call.runtime)["tool_threads"] = WorkerPool(most=0)
-    operations.go_on(call, print)
+    operations.start_background(call, print)
     while operations.pending:  # noqa: ASYNC110  what ends it emits no event
         await asyncio.sleep(0.001)
     assert operations.take("s1")[0].result.kind == "timeout"
@@ -250,7 +250,7 @@ async def test_the_limit_holds_for_one_that_waits_for_a_thread(state):
 async def test_closing_ends_it_and_it_has_its_result(state):
     events = []
     operations = Operations(emit=events.append)
-    operations.go_on(state(SHORT), asyncio.Event().wait())
+    operations.start_background(state(SHORT), asyncio.Event().wait())
     await asyncio.sleep(0)
     await operations.aclose()
     (completion,) = operations.take("s1")
@@ -262,7 +262,7 @@ async def test_closing_ends_it_and_it_has_its_result(state):
 async def test_one_that_had_not_begun_has_its_result_too(state):
     """A task that is cancelled before its first step never runs a line of its own."""
     operations = Operations()
-    operations.go_on(state(SHORT), report())
+    operations.start_background(state(SHORT), report())
     await operations.aclose()
     assert operations.take("s1")[0].result.kind == "aborted"
 
@@ -271,7 +271,7 @@ def test_the_end_of_the_event_loop_ends_it_too(state):
     operations = Operations()
 
     async def leave():
-        operations.go_on(state(SHORT), asyncio.Event().wait())
+        operations.start_background(state(SHORT), asyncio.Event().wait())
 
     asyncio.run(leave())
     assert operations.take("s1")[0].result.kind == "aborted"
@@ -282,7 +282,7 @@ def test_closing_in_another_loop_ends_it_there(state):
 
     def other():
         async def go():
-            operations.go_on(state(SHORT), asyncio.Event().wait())
+            operations.start_background(state(SHORT), asyncio.Event().wait())
             begun.set()
             await over(operations)
             taken.append(operations.take("s1"))
@@ -300,15 +300,15 @@ def test_closing_in_another_loop_ends_it_there(state):
 def test_without_an_event_loop_nothing_goes_on_and_the_coroutine_is_closed(state):
     operations = Operations()
     with pytest.raises(RuntimeError, match="event loop"):
-        operations.go_on(state(SHORT), report())
+        operations.start_background(state(SHORT), report())
     with pytest.raises(RuntimeError, match="event loop"):
-        operations.go_on(state(SHORT), print)
+        operations.start_background(state(SHORT), print)
     assert operations.pending == ()
 
 
 async def test_background_work_cannot_be_completed_by_the_host(state):
     operations = Operations()
-    id_ = operations.go_on(state(SHORT), report())
+    id_ = operations.start_background(state(SHORT), report())
     with pytest.raises(OperationError, match="completes itself"):
         operations.complete(id_, 1)
     with pytest.raises(OperationError, match="no call or operation"):
@@ -321,8 +321,8 @@ async def test_background_work_cannot_be_completed_by_the_host(state):
 
 async def test_background_work_of_a_long_running_tool_is_its_operation(state):
     operations, call = Operations(), state()
-    id_ = operations.go_on(call, report())
-    assert operations.begin(call).id == id_
+    id_ = operations.start_background(call, report())
+    assert operations.mark_pending(call).id == id_
     assert f"pending as operation {id_}" in call.result.text
     with pytest.raises(OperationError, match="completes itself"):
         operations.complete("c1", 1)
@@ -334,16 +334,16 @@ async def test_background_work_of_a_long_running_tool_is_its_operation(state):
 
 async def test_one_that_ended_before_the_first_result_was_there_is_the_result(state):
     operations, call = Operations(), state()
-    operations.go_on(call, report())
+    operations.start_background(call, report())
     await over(operations)
-    assert operations.begin(call) is None
+    assert operations.mark_pending(call) is None
     assert call.result.structured_content == {"pages": 4}
     assert operations.take("s1") == ()
 
 
 async def test_further_background_work_gives_additional_results(state):
     operations, call = Operations(), state()
-    first, second = operations.go_on(call, report()), operations.go_on(call, report())
+    first, second = operations.start_background(call, report()), operations.start_background(call, report())
     by_id = {each.id: each for each in operations.pending}
     assert (by_id[first].replaces, by_id[second].replaces) == (True, False)
     await operations.aclose()

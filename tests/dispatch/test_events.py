@@ -12,7 +12,7 @@ import pytest
 from pegboard import Later, Once, Reject, Tool, ToolCall, ToolRegistry, ToolResult, tool
 from pegboard.callbacks import Callback, accept_keywords, nonblocking
 from pegboard.dispatch import events
-from pegboard.dispatch.events import Observers, ended
+from pegboard.dispatch.events import Observers, class_of_end
 from pegboard.events import (
     AnyCallEvent,
     ApprovalAnswered,
@@ -103,7 +103,7 @@ async def test_what_is_for_the_operator_goes_to_no_client():
     ],
 )
 def test_each_kind_of_error_ends_a_call_in_its_own_way(kind, expected):
-    assert ended(ToolResult.error(kind, "no") if kind else ToolResult("yes")) is expected
+    assert class_of_end(ToolResult.error(kind, "no") if kind else ToolResult("yes")) is expected
 
 
 def test_what_isnt_json_is_written_as_text():

@@ -130,10 +130,10 @@ class Operations:
 
     @property
     def is_stored(self) -> bool:
-        """Whether there is a store, so that `begin`, `pending` and `take` may block."""
+        """Whether there is a store, so that `mark_pending`, `pending` and `take` may block."""
         return self.find_store() is not None
 
-    def begin(self, state: CallState) -> Operation | None:
+    def mark_pending(self, state: CallState) -> Operation | None:
         """Marks the first result of a long-running call as pending; returns the operation.
 
         Its background work, if any, is the operation; if that has already ended, its result becomes the call's, and
@@ -151,7 +151,7 @@ class Operations:
         try:
             operation = self._add(state) if known is None else known[0]
         except CallError:
-            conclude(state, ToolResult.error("limit", f"{state.context.tool} ran, but {self._full()}"))
+            conclude(state, ToolResult.error("limit", f"{state.context.tool} ran, but {self._limit_text()}"))
             return None
         except Exception as error:  # noqa: BLE001  a host's store
             text = f"{state.context.tool} ran, but its operation can't be stored, so that its result can't follow."
@@ -165,7 +165,7 @@ class Operations:
         conclude(state, attrs.evolve(first, content=(*first.content, TextContent(note)), metadata=metadata))
         return operation
 
-    def go_on(self, state: CallState, work: Awaitable[Any] | Callable[[], Any]) -> str:
+    def start_background(self, state: CallState, work: Awaitable[Any] | Callable[[], Any]) -> str:
         """Starts background work, an awaitable or a function for a thread; returns the operation's id. Thread-safe.
 
         With too many operations it raises `limit`, and without an open event loop of the call a `RuntimeError`.
@@ -178,11 +178,11 @@ class Operations:
             operation = self._add(state, is_background=True)
 
             def start() -> None:
-                task = loop.create_task(self._result(operation, state, work))
+                task = loop.create_task(self._run_work(operation, state, work))
                 self._tasks.add(task)
                 task.add_done_callback(end)
 
-            def end(task: asyncio.Task[Completion]) -> None:  # `_result` may be cancelled before its first step
+            def end(task: asyncio.Task[Completion]) -> None:  # `_run_work` may be cancelled before its first step
                 self._tasks.discard(task)
                 if iscoroutine(work):
                     work.close()
@@ -301,7 +301,7 @@ class Operations:
             if len(self._pending) >= self.most:  # drop the oldest that the host has to complete
                 oldest = next((id_ for id_, (each, _) in self._pending.items() if not each.is_background), None)
                 if oldest is None:
-                    raise CallError("limit", f"{context.tool} can't run in the background: {self._full()}")
+                    raise CallError("limit", f"{context.tool} can't run in the background: {self._limit_text()}")
                 dropped = self._pending.pop(oldest)
             replaces = state.tool.spec.long_running and state not in self._by_call
             operation = attrs.evolve(own, replaces=replaces)
@@ -315,7 +315,7 @@ class Operations:
             self._complete(dropped[1], _make_completion_now(*dropped, ToolResult.error("unknown_outcome", text)))
         return operation
 
-    def _full(self) -> str:
+    def _limit_text(self) -> str:
         return f"{self.most:,} operations are already running, which is the limit. Wait until one ends."
 
     def _pop(self, name: str, stored: Iterable[Operation]) -> tuple[Operation, CallState | None]:
@@ -368,16 +368,16 @@ class Operations:
     def _announce(self, state: CallState, completion: Completion) -> None:
         if self.emit is None:
             return
-        from pegboard.dispatch.events import ended  # loaded with the first observer
+        from pegboard.dispatch.events import class_of_end  # loaded with the first observer
 
         own, result, now = completion.operation, completion.result, time.time()
         facts = own.call_id, own.tool, now, state.position.index
         try:
-            self.emit(ended(result)(*facts, result=result, seconds=now - own.started))
+            self.emit(class_of_end(result)(*facts, result=result, seconds=now - own.started))
         except Exception as error:  # noqa: BLE001  an observer disturbs no call
             log_failure("emitting a completion", error)
 
-    async def _result(
+    async def _run_work(
         self, operation: Operation, state: CallState, work: Awaitable[Any] | Callable[[], Any]
     ) -> Completion:
         runtime = state.runtime

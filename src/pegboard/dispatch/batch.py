@@ -212,7 +212,7 @@ class Batch:
                 await asyncio.wait(list(self._tasks.values()))  # each with its grace period
             for state in self.states:
                 if state not in self._settled:
-                    await finish_inside(state, error=self._interruption(state))
+                    await finish_inside(state, error=self._interruption_error(state))
                     self._settle(state)
             raise
         finally:
@@ -274,8 +274,8 @@ class Batch:
         for state in others:
             del self.started_early[state]
             if state.asking is not None and state.pending is not None:  # not resumed, as no answer has the call
-                state.asking.keep_pending(None)
-                conclude(state, failure_result(state, self._interruption(state)))
+                state.asking.replace_pending(None)
+                conclude(state, failure_result(state, self._interruption_error(state)))
             self._settle(state)
         return self._result(others) if others else None
 
@@ -363,7 +363,7 @@ class Batch:
             while task.cancelling():
                 task.uncancel()
             if not state.is_seen:
-                await finish(state, error=self._interruption(state))
+                await finish(state, error=self._interruption_error(state))
         finally:  # also after another cancellation during `finish`
             self._settle(state)
             self._tasks.pop(state, None)
@@ -378,13 +378,13 @@ class Batch:
             text = f"{state.call.name} was not run: your message was cut off in this call. Make the whole call again."
             return CallError("cut_off", text)
         if self._stopped:
-            return self._interruption(state)
+            return self._interruption_error(state)
         error, earlier = self.refused.get(state), self.states[: state.position.index] if self.sequential else ()
         if error is None and any(each.pending is not None for each in earlier):
             return overtaking_error(state)
         return error
 
-    def _interruption(self, state: CallState) -> CallError:
+    def _interruption_error(self, state: CallState) -> CallError:
         reason = self._ended or ("cancelled" if self._has_run else "the answer broke off")
         if state.started_at is None:
             return CallError("skipped", f"{state.call.name} was not run: the turn had ended ({reason}).")
@@ -403,7 +403,7 @@ class Batch:
                 position.scheduler.suspend(position.index)
             position.scheduler.mark_passed(position.index)
         if state.result is None:
-            conclude(state, failure_result(state, state.error or self._interruption(state)))
+            conclude(state, failure_result(state, state.error or self._interruption_error(state)))
         if state.settings.emit is not None:
             emit_ended(state)
         if state.fatal is not None:
@@ -444,12 +444,12 @@ class Batch:
                 continue
             if len(taken) >= MOST_CALLS:
                 what = f"{MOST_CALLS:,} calls are waiting for answers"
-                state.asking.keep_pending(None)
+                state.asking.replace_pending(None)
                 text = f"{state.call.name} was not run: {what}. Call it again later."
                 conclude(state, ToolResult.error("denied", text))
                 continue
             if state.pending.id in taken:
-                state.asking.keep_pending(new_id())
+                state.asking.replace_pending(attrs.evolve(state.pending, id=new_id()))
                 if state.result is not None:
                     conclude(state, attrs.evolve(state.result, pending=state.pending))
             taken.add(state.pending.id)

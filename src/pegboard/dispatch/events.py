@@ -198,7 +198,7 @@ _ENDS: Final[dict[ErrorKind | None, type[CallEnded]]] = {
 }
 
 
-def ended(result: ToolResult) -> type[CallEnded]:
+def class_of_end(result: ToolResult) -> type[CallEnded]:
     """The class of the event for a result."""
     return _ENDS.get(result.kind, CallFailed) if result.is_error else CallCompleted
 
@@ -242,7 +242,7 @@ def emit_ended(state: CallState) -> None:
     facts: dict[str, Any] = {"result": result, "seconds": time.monotonic() - state.received_at}
     if state.pending is not None and result.kind == "confirmation_required":
         facts["pending"] = state.pending
-    emit(state, ended(result), **facts)
+    emit(state, class_of_end(result), **facts)
 
 
 def _report(state: CallState, listener: Callable[[object], None] | None, update: object) -> None:

@@ -343,7 +343,8 @@ async def _run_last_stages(state: CallState) -> None:
     has_run = running is not None and running.lock is not None and result is not None and not result.is_error
     is_long = has_run and tool is not None and tool.spec.long_running
     if is_long and (operations := state.runtime.operations) is not None:  # its result becomes a pending one
-        await state.runtime.threads.run(operations.begin, state) if operations.is_stored else operations.begin(state)
+        mark = operations.mark_pending
+        await state.runtime.threads.run(mark, state) if operations.is_stored else mark(state)
     failure = state.error
     # The callbacks have seen the result, or get the one after the host has run the call, or a person has answered.
     waits = _waits(state, failure.kind if isinstance(failure, CallError) else None)
@@ -528,4 +529,4 @@ class DispatchHost:
             if iscoroutine(work):
                 work.close()
             raise LookupError(f"{context.tool} can't run in the background here: only its result is sent back")
-        return state.runtime.operations.go_on(state, work)
+        return state.runtime.operations.start_background(state, work)

@@ -269,10 +269,9 @@ class ApprovalState:
     no_run_error: CallError | None = field(default=None, init=False)  # raised if no other process has a run of it
     pending: PendingCall | None = field(default=None, init=False)  # what waits for an answer that comes later
 
-    def keep_pending(self, request_id: str | None) -> None:
-        """Leaves the call pending under this id, or (`None`) not at all."""
-        assert self.pending is not None
-        self.pending = None if request_id is None else attrs.evolve(self.pending, id=request_id)
+    def replace_pending(self, pending: PendingCall | None) -> None:
+        """Leaves the call pending as this one, or (`None`) not at all."""
+        self.pending = pending
 
 
 class RefusedError(CallError, ToolError):
