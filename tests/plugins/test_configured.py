@@ -44,9 +44,9 @@ class Coded:
         return ExecutionResponse(output=self.codec.encode(request.tool.encode()).decode())
 
 class Far:
-    def __init__(self, address, token=""):
+    def __init__(self, address, token="", note=""):
         if not address:
-            raise ValueError(f"no address for {token}")
+            raise ValueError(note or f"no address for {token}") from KeyError(token)
         self.address = address
 
     async def execute(self, request):
@@ -137,6 +137,7 @@ def test_several_executors_of_one_kind_have_their_own_settings(registry) -> None
         ({"eu": {"kind": "far", "address": "", "token": "correct-horse-7"}}, f"no address for {HIDDEN}"),
         ({"eu": {"kind": "fixed", "address": "x"}}, "executors.eu.address: the executor is registered as it is, and "),
         ({"eu": {"kind": "far", "address": "", "token": {"env": "TOKEN"}}}, f"no address for {HIDDEN}"),
+        ({"eu": {"kind": "far", "address": "", "token": {"env": "TOKEN"}, "note": "no address"}}, "Error: no address"),
     ],
 )
 def test_a_wrong_executor_fails_the_call_and_says_what_is_wrong(registry, monkeypatch, executors, told) -> None:

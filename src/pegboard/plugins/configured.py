@@ -10,7 +10,7 @@ from typing import Any
 
 from pegboard.config import OF_EXECUTORS, Config, with_secrets, without_secrets
 from pegboard.contributions import ExecutorSetup, is_factory
-from pegboard.errors import ConfigError, cause_of, near_or_known
+from pegboard.errors import ConfigError, cause_of, detail_of, hide, near_or_known
 
 
 def executor_setups(config: Config) -> Mapping[str, ExecutorSetup]:
@@ -40,10 +40,9 @@ def _make(name: str, table: Mapping[str, Any], source: Any) -> Any:
     try:
         return source(**resolved)
     except Exception as error:
-        cause = cause_of(error, secrets)
-        if cause == cause_of(error):  # without a secret
+        if hide(detail := detail_of(error), secrets) == detail:
             raise
-        raise RuntimeError(cause) from None
+        raise RuntimeError(cause_of(error, secrets)) from None
 
 
 def _codec(place: str, name: str) -> Any:

@@ -16,7 +16,7 @@ from pegboard.callbacks import ONLY, Callback, accept_keywords
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, PluginRecord, limit_of
 from pegboard.config import Config, with_secrets
 from pegboard.contributions import is_toolset
-from pegboard.errors import PegboardError, PluginError, SchemaError, cause_of, did_you_mean, hide, suggest
+from pegboard.errors import PegboardError, PluginError, SchemaError, cause_of, detail_of, did_you_mean, hide, suggest
 from pegboard.plugins.manifest import PluginManifest
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread, watch_side_effects
 from pegboard.tools.spec import Origin
@@ -102,10 +102,9 @@ class Plugin:
             if errors and not (self.callbacks or self.tools or self.toolsets or self.extras):
                 raise errors[0]  # noqa: TRY301  hidden below, as what the class raises is
         except BaseException as error:
-            cause = cause_of(error, self.secrets)
-            if cause == cause_of(error):  # without a secret
+            if hide(detail := detail_of(error), self.secrets) == detail:
                 raise
-            raise RuntimeError(cause) from None
+            raise RuntimeError(cause_of(error, self.secrets)) from None
         self.faults = [hide(fault, self.secrets) for fault in self.faults]
 
 
