@@ -171,6 +171,19 @@ def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, t
     assert "no server is called 'rea'. Did you mean 'real'?" in registry("mcp", "accept", "rea", code=2)
 
 
+def test_a_server_of_a_file_replaces_none_whose_name_its_own_becomes(registry, tmp_path):
+    (tmp_path / "config" / "pegboard").mkdir(parents=True)
+    table = '[plugins.mcp]\nmcp_config = "../../servers.json"\n[plugins.mcp.servers.one-name]\ncommand = "mine"\n'
+    (tmp_path / "config" / "pegboard" / "pegboard.toml").write_text(table)
+    names = {name: {"command": name} for name in ("one name", "other name", "other-name")}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": names}))
+    output = registry("mcp", "--json", code=1)
+    assert "server 'other-name' is left out: another is called 'other-name'\n" in output
+    listed, _ = json.JSONDecoder().raw_decode(output)
+    reached = {each["name"]: each["reachedBy"] for each in listed["servers"]}
+    assert reached == {"one-name": "mine", "other-name": "other name"}
+
+
 def test_a_file_of_servers_that_came_with_a_project_has_to_be_trusted_as_it_is(registry, more, tmp_path):
     configuration, servers = tmp_path / "pegboard.toml", tmp_path / "servers.json"
     configuration.write_text('[plugins.mcp]\nmcp_config = "./servers.json"\n')

@@ -160,7 +160,7 @@ async def test_a_server_that_starts_slowly_is_named_with_the_command_that_waits_
     assert "no answer within 1 s (toolset_timeout); 'registry mcp accept bad' waits" in str(problem)
 
 
-@pytest.mark.parametrize(("name", "words"), [("client", "begin with 'client__'"), ("a__b", "single '_'")])
+@pytest.mark.parametrize(("name", "words"), [("client", "begin with 'client_'"), ("a__b", "single '_'")])
 def test_a_server_name_that_could_be_a_tools_prefix_is_refused(name, words):
     with pytest.raises(ValueError, match=words):
         mcp_toolset(name, command="x")

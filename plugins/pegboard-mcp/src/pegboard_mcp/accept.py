@@ -58,13 +58,14 @@ def with_servers(options: Options, mcp_config: str | None) -> Options:
 
 
 @click.group("mcp", invoke_without_command=True)
+@json_option
 @config_option
 @registry_options()
 @click.pass_context
-def mcp_command(context: click.Context, *, mcp_config: str | None) -> Any:
+def mcp_command(context: click.Context, *, as_json: bool, mcp_config: str | None) -> Any:
     """List the configured MCP servers, and accept, test or log in to them."""
     with_servers(context.ensure_object(Options), mcp_config)
-    return context.invoke(list_command) if context.invoked_subcommand is None else None
+    return context.invoke(list_command, as_json=as_json) if context.invoked_subcommand is None else None
 
 
 @mcp_command.command("list")

@@ -211,7 +211,7 @@ def check_server_name(name: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > 30:
         raise ValueError("a server's name is up to 30 letters, digits, '-' and single '_', a letter first")
     if name == "client":
-        raise ValueError("the names of tools that clients bring begin with 'client__'; give the server another name")
+        raise ValueError("the names of tools that clients bring begin with 'client_'; give the server another name")
 
 
 _KEYS: Final = ("servers", "mcp_config", "serve")
@@ -260,12 +260,14 @@ def add_json(servers: Servers, file: Path) -> None:
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         servers.faults.append(f"{file}: no mcpServers can be read from it: {error}")
         return
-    for name, facts in items:
+    configured = {*servers.settings}
+    for given_name, facts in items:
+        name = _repair_name(given_name)
         if not isinstance(facts, Mapping):
-            servers.faults.append(f"{file}: {name!r:.80} isn't an object")
+            servers.faults.append(f"{file}: {given_name!r:.80} isn't an object")
             continue
         given = cast("Mapping[str, Any]", facts)
-        if given.get("disabled") is True or name in servers.settings:
+        if given.get("disabled") is True or name in configured:
             continue
         missing: list[str] = []
         known = {key: _fill(given[key], missing) for key in _JSON_KEYS if given.get(key) is not None}
@@ -274,9 +276,11 @@ def add_json(servers: Servers, file: Path) -> None:
         if given.get("type") == "sse":
             known["transport"] = "sse"
         if missing:
-            servers.faults.append(f"{file}: server {name!r:.80} is left out: the environment has no {missing[0]}")
+            servers.faults.append(f"{file}: server {given_name!r:.80} is left out: the environment has no {missing[0]}")
+        elif name in servers.settings:
+            servers.faults.append(f"{file}: server {given_name!r:.80} is left out: another is called {name!r:.80}")
         else:
-            servers.add(str(file), _repair_name(name), known)
+            servers.add(str(file), name, known)
 
 
 _JSON_KEYS: Final = ("command", "args", "env", "cwd", "url", "headers")
