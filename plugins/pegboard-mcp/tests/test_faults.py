@@ -377,6 +377,33 @@ def test_a_program_that_ends_without_closing_leaves_no_server_behind(tmp_path):
     until(lambda: state(process) in ("", "Z"))
 
 
+FORKED = """
+import asyncio, os, sys
+from pegboard import Limits, Permissions, Rule, ToolRegistry
+from pegboard_mcp import mcp_toolset
+
+registry = ToolRegistry(permissions=Permissions([Rule("*", "*", "allow")]), limits=Limits(toolset_timeout=300))
+registry.register(mcp_toolset("bad", command=sys.executable, args=("-I", *sys.argv[1:]), timeout=30))
+
+def call():
+    print(asyncio.run(registry.call("bad__echo", {"text": "hi"})).text, flush=True)
+
+call()
+child = os.fork()
+call()
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+call()
+"""
+
+
+def test_a_forked_process_has_a_server_of_its_own():
+    words = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", FORKED, SERVER, "none"]
+    done = subprocess.run(words, capture_output=True, check=True, text=True)
+    assert (done.stdout, done.stderr) == ("hi\n" * 4, "")
+
+
 def state(process):
     """The state of a process, empty if there is none."""
     try:

@@ -10,7 +10,6 @@ import asyncio
 import atexit
 import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -36,6 +35,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard.errors import cause_of, hide, operator_log
+from pegboard.threads import renew_after_fork
 from pegboard_mcp.settings import ServerError, ServerSettings
 from pegboard_mcp.transport import Inbox, expand, transport_to
 
@@ -63,12 +63,19 @@ _TERMINATED: Final = "Session terminated"  # the SDK's text for a session that a
 
 
 class _Loop:
-    """An event loop in its own thread, created on first use, and again in a forked process."""
+    """An event loop in its own thread, created on first use. A forked process gets its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._process = 0
+        self._of_parents: list[Any] = []  # kept: a forked process must not close what it shares with its parent
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """In a forked process: forgets the parent's loop, and its connections."""
+        self._of_parents.append(self._loop)
+        self._lock, self._loop = threading.Lock(), None
+        _connected.clear()
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine in the loop; it is cancelled with the caller."""
@@ -76,29 +83,27 @@ class _Loop:
 
     def _start(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            if self._loop is None or self._process != os.getpid():
-                self._loop, self._process = asyncio.new_event_loop(), os.getpid()
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="mcp-servers", daemon=True).start()
             return self._loop
 
     def end(self) -> None:
         """Closes open connections at exit; the servers that don't end are killed with their process trees."""
-        loop = self._loop
-        if loop is None or self._process != os.getpid():
-            return
-        with suppress(Exception):
-            asyncio.run_coroutine_threadsafe(_close_open(), loop).result(_CLOSE_SECONDS)
+        if self._loop is not None:
+            with suppress(Exception):
+                asyncio.run_coroutine_threadsafe(_end_all(), self._loop).result(_CLOSE_SECONDS)
 
 
 for _sdks in ("mcp", "client"):  # the SDK's loggers; failures are in our own log, and in results
     logging.getLogger(_sdks).addHandler(logging.NullHandler())
 _loop: Final = _Loop()
-_open: Final[set[Connection]] = set()
+_connected: Final[set[Connection]] = set()
 atexit.register(_loop.end)
 
 
-async def _close_open() -> None:
-    await asyncio.gather(*(each.end() for each in tuple(_open)), return_exceptions=True)
+async def _end_all() -> None:
+    await asyncio.gather(*(each.end() for each in tuple(_connected)), return_exceptions=True)
 
 
 @define(eq=False)
@@ -156,6 +161,13 @@ class Connection:
         self._failures = 0
         self._not_before = 0.0
         self._cause = ""
+        self._of_parents: list[Any] = []  # as the loop's
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """In a forked process: forgets the parent's session, so that the next use starts the server anew."""
+        self._of_parents.append((self._owner, self._ready, self._session))
+        self._owner = self._ready = self._session = None
 
     async def start(self) -> None:
         """Connects and lists the server's tools, unless it is connected.
@@ -252,7 +264,7 @@ class Connection:
             ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieves the exception
             self._owner = asyncio.create_task(self._own(ready))
             self._owner.add_done_callback(lambda _: self._note_close(ready))
-            _open.add(self)
+            _connected.add(self)
         assert self._ready is not None
         return await asyncio.shield(self._ready)
 
@@ -281,7 +293,7 @@ class Connection:
     def _note_close(self, ready: asyncio.Future[_Session]) -> None:
         """Called once the owning task is done, which may have been cancelled before it started."""
         if self._owner is None or self._owner.done():
-            _open.discard(self)
+            _connected.discard(self)
         if not ready.done():
             ready.set_exception(ServerError(f"the connection to the server {self.name!r} was closed"))
 
