@@ -241,7 +241,8 @@ class Connection:
         """
         last = [self._redact(line) for line in session.inbox.last_words]
         words = f"; its last output: {last[-1]}" if last else ""
-        text = f"the server {self.name!r} ended the connection{_because(session.inbox.broken or cause)}{words}"
+        why = session.inbox.broken or cause
+        text = f"the server {self.name!r} ended the connection{f': {why}' if why else ''}{words}"
         if self._settings.command is None or session.inbox.written != written:
             return ServerError(text, "lost")
         session.closing.set()
@@ -263,7 +264,7 @@ class Connection:
             ready = self._ready = asyncio.get_running_loop().create_future()
             ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieves the exception
             self._owner = asyncio.create_task(self._own(ready))
-            self._owner.add_done_callback(lambda _: self._note_close(ready))
+            self._owner.add_done_callback(lambda _: self._release(ready))
             _connected.add(self)
         assert self._ready is not None
         return await asyncio.shield(self._ready)
@@ -280,8 +281,8 @@ class Connection:
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001  an error of a transport ends only this connection
-            last = [*dict.fromkeys(reversed(inbox.last_words))][2::-1]  # each attempt writes the same
-            words = self._redact("; ".join(last))
+            latest = [*dict.fromkeys(reversed(inbox.last_words))][:3]  # each attempt writes the same lines
+            words = self._redact("; ".join(reversed(latest)))
             cause = inbox.broken or _cause_of(error, self._settings) + (f" (it said: {words})" if words else "")
             self._note_end(self._session, cause)
             if not ready.done():
@@ -290,8 +291,8 @@ class Connection:
             inbox.ended.set()
             self._session = None
 
-    def _note_close(self, ready: asyncio.Future[_Session]) -> None:
-        """Called once the owning task is done, which may have been cancelled before it started."""
+    def _release(self, ready: asyncio.Future[_Session]) -> None:
+        """Fails whoever still waits for the session, once the owning task is done: it may not even have started."""
         if self._owner is None or self._owner.done():
             _connected.discard(self)
         if not ready.done():
@@ -440,10 +441,6 @@ def _callback_for(function: Callable[[Any], Awaitable[Any]] | None) -> Any:
     return answer
 
 
-def _because(cause: str | None) -> str:
-    return "" if cause is None else f": {cause}"
-
-
 def _cause_of(error: BaseException, settings: ServerSettings) -> str:
     """The first error of a group, in one line."""
     while isinstance(error, BaseExceptionGroup):
@@ -458,6 +455,3 @@ def _cause_of(error: BaseException, settings: ServerSettings) -> str:
     if isinstance(error, MCPError) and error.code == PARSE_ERROR:  # the SDK's text quotes pydantic's
         return "its answer can't be read" + (", it is nested too deeply" if "recursion" in str(error) else "")
     return cause_of(error, [*settings.env.values(), *settings.headers.values()])
-
-
-__all__ = ["Callbacks", "Connection", "ServerError"]

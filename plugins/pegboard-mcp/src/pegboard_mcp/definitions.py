@@ -210,21 +210,21 @@ class Accepted:
         No tools, with a problem, if the file is unreadable or not private, or if they were accepted of a server of
         this name that is reached in another way.
         """
-        data: Any = None
         try:
-            data = json.loads(read_private(self.path, _MOST_FILE))
+            data: Any = json.loads(read_private(self.path, _MOST_FILE))
             before: Any = data.get("reachedBy")
-            if data["format"] == _FORMAT and (self.reached_by is None or before in (None, self.reached_by)):
+            is_other = self.reached_by is not None and before not in (None, self.reached_by)
+            if data["format"] == _FORMAT and not is_other:
                 read = Definitions.of(data["tools"], len(data["tools"]), *(data.get(key) or "" for key in _TEXTS))
                 read.is_unseen = data.get("unseen") is True
                 return read
         except FileNotFoundError:
             if not self._has_others():
                 return None
-            before = {}
+            is_other = True
         except (OSError, ValueError, TypeError, LookupError, RecursionError, AttributeError):
-            before = None
-        if isinstance(before, dict):
+            is_other = False
+        if is_other:
             text = "its tools are held back: the command, URL, or names of variables or headers by which it is reached"
             text += " have changed since they were accepted, or were accepted for another server of this name"
             return Definitions(problems=[(None, text)])

@@ -102,6 +102,7 @@ class Host:
             return ElicitResult(action="decline")
         if schema is None:
             return ElicitResult(action="accept")
+        # An approver that only says yes returns the form itself: then its defaults are the answer.
         content: Any = _defaults(json.loads(schema)) if answer.payload == payload else answer.payload
         if not isinstance(content, dict):
             raise ValueError("the answer isn't an object")  # noqa: TRY004  as below

@@ -90,9 +90,9 @@ def serve_command(  # noqa: PLR0913  one an option, by name
     if install is not None:
         _install(run, options, install, write=write)
         return 0
-    with _collecting_rarely():
+    with _rare_collections():
         session = open_session(with_servers(options, mcp_config))
-        _tell(session)
+        _report_faults(session)
         session.read_rules(rules)
         settings = {
             "where": session.where(where),
@@ -110,8 +110,8 @@ def serve_command(  # noqa: PLR0913  one an option, by name
 
 
 @contextmanager
-def _collecting_rarely() -> Generator[None]:
-    """Disables garbage collection during the start; `_server` enables it with higher thresholds."""
+def _rare_collections() -> Generator[None]:
+    """No garbage collection until `_server` has loaded everything and sets higher thresholds; at the end, as before."""
     usual = gc.get_threshold()
     gc.disable()
     try:
@@ -122,7 +122,7 @@ def _collecting_rarely() -> Generator[None]:
         gc.enable()
 
 
-def _tell(session: Session) -> None:
+def _report_faults(session: Session) -> None:
     """Reports faults of the configuration, and logs warnings to standard error."""
     read_servers(session)
     for ignored in session.config.ignored:

@@ -291,12 +291,12 @@ class McpToolset(ToolsetBase):
         """Handles a list of the server; called in the connection's thread."""
         definitions = self._listed = Definitions.of(listed, self.settings.most_tools, instructions, server)
         log = operator_log().getChild(f"mcp.{self.name}")
-        for name, cause in definitions.problems[:20]:
+        for name, cause in definitions.problems[:_MOST_PROBLEMS]:
             log.warning("%s", cause if name is None else f"tool {visible(name)[:80]!r}: {cause}")
         if self._pins is not None:
             self._accept_pinned(definitions)
         elif self._accepted is None or self.settings.accept == "always":
-            definitions.is_unseen = True
+            definitions.is_unseen = True  # also with "always": the user has reviewed neither
             try:
                 self._store(definitions)
             except OSError as error:
@@ -419,7 +419,7 @@ class McpToolset(ToolsetBase):
         try:
             return await (await self.connection()).ask(work)
         except ServerError as error:
-            raise ToolError(f"{name}: {visible(str(error))[:_MOST_ERROR]}", retry_after=error.retry_after) from error
+            raise ToolError(f"{name} failed: {_clause(error)}.", retry_after=error.retry_after) from error
 
     def _definition(self, name: str) -> Definition | None:
         return None if self._accepted is None else self._accepted.tools.get(name)
@@ -482,16 +482,21 @@ def _error_result(name: str, error: ServerError) -> ToolResult:
     Raises:
         ToolError: It wasn't run, or the server answered an error.
     """
-    words = visible(str(error))[:_MOST_ERROR]
+    words = _clause(error)
     if error.kind in ("unreachable", "unsent"):
-        text = f"{name} was not run: {words}"
+        text = f"{name} was not run: {words}."
         raise ToolError(text, retryable=True, retry_after=error.retry_after) from error
     if error.kind == "answered":
-        raise ToolError(f"{name} failed at the server: {words}") from error
+        raise ToolError(f"{name} failed at the server: {words}.") from error
     if error.kind == "lost":
         text = f"The outcome of {name} is unknown: {words}. Check whether it took effect before you call it again."
         return ToolResult.error("unknown_outcome", text)
     return _unreadable(name, words)
+
+
+def _clause(error: ServerError) -> str:
+    """The text of an error, for the end of a sentence."""
+    return visible(str(error))[:_MOST_ERROR].removesuffix(".")
 
 
 def _unreadable(name: str, detail: str) -> ToolResult:

@@ -120,15 +120,15 @@ class RunningCall:
     sent: Callable[[], Awaitable[None]]
     running: asyncio.Task[Outcome]
 
-    async def is_over(self) -> bool:
-        """Waits until it is over (`True`), or has a question for its client."""
+    async def until_asked(self) -> bool:
+        """Waits until it has a question for its client (`True`), or is over."""
         try:
             asks = await self.asker.until_asked(self.running)
         except asyncio.CancelledError:
             self.batch.interrupt("cancelled", "abort")
             raise
         await self.sent()  # no update may follow the answer
-        return not asks
+        return asks
 
 
 class WaitingCalls:
@@ -148,7 +148,7 @@ class WaitingCalls:
         self._calls[id_] = call
         for dropped in forget_oldest(self._calls, lambda each: (each.user, each.session), MOST_OF_ONE, MOST_WAITING):
             dropped.batch.interrupt("cancelled", "abort")
-        # its questions time out then, too
+        # its questions to the user time out then, too; one to a model ends with the call's own time limit
         asyncio.get_running_loop().call_later(self._seconds, self._calls.pop, id_, None)
         return call.asker.input_required(id_)
 

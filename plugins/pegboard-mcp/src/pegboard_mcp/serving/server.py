@@ -266,7 +266,7 @@ class ToolServer:
         else:
             call = self._waiting.take(params.request_state, params.name, context)
             call.asker.go_on(request, params.input_responses or {})
-        if not await call.is_over():
+        if await call.until_asked():
             return self._waiting.keep(call)
         outcome = call.running.result()
         if session.note(outcome.actions):
