@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from pegboard.programs import running, tree
+
 
 def pids_in(text: str) -> list[int]:
     return [int(word) for word in text.split("[", maxsplit=1)[0].split() if word.isdigit()]
@@ -57,6 +59,18 @@ async def test_git_opens_no_editor_that_waits(run):
     assert result.text.startswith("one\n[Exit code 0")
     assert "empty commit message" in (await run(git)).text
     assert (await run(f"GIT_EDITOR='echo two >' {git} -q; git log --format=%s")).text.startswith("two\none\n")
+
+
+async def test_a_command_that_cant_be_killed_is_reported_with_its_time(make_registry, fifo, monkeypatch):
+    monkeypatch.setattr(tree.ProcessTree, "signal", lambda *_: None)
+    monkeypatch.setattr(running, "_DEATH_SECONDS", 0.1)
+    gate = fifo()
+    result = await make_registry().call("shell", {"command": f"cat {gate}", "timeout": 0.2})
+    gate.write_text("")  # it ends now
+    assert result.text.startswith("[Exit code 124, 0.")
+    assert "0.0 s" not in result.text
+    assert " couldn't be killed at its time limit of 0.2 s. Tell the user." in result.text
+    assert "was killed" not in result.text
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -38,7 +39,8 @@ from pegboard_shell.settings import MOST_SECONDS, Settings, environment_by, open
 Words = Annotated[list[Annotated[str, MaxLen(30_000)]], MinLen(1), MaxLen(1_000)]
 Text = Annotated[str, MinLen(1), MaxLen(30_000)]
 Seconds = Annotated[float, Gt(0), Le(MOST_SECONDS)]
-Wait = Annotated[float, Gt(0), Le(300)]
+_LONGEST_WAIT: Final = 300
+Wait = Annotated[float, Gt(0), Le(_LONGEST_WAIT)]
 PathText = Annotated[str, MinLen(1), MaxLen(4_096)]
 Key = Annotated[str, MinLen(1), MaxLen(40)]
 Marker = Annotated[str, MinLen(1), MaxLen(1_000)]
@@ -212,7 +214,7 @@ class ShellTools:
 
     # For permissions and approvals -------------------------------------------------------------------------------
 
-    def destroys(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> bool:
+    def is_destructive(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> bool:
         """Whether a command may destroy something, including existing files in the folder that it would run in."""
         return destroys(arguments) or overwrites(arguments, root_place(self.settings, context.work_dir))
 
@@ -361,10 +363,12 @@ class ShellTools:
             raise ToolError(f"The command couldn't be started: {_reason(command.failure)}.") from command.failure
         in_time, left, limit = command.is_over and not command.timed_out, command.leftovers, command.limit or 0.0
         code = _exit_code(command) if in_time else _TIMED_OUT
-        ending = f"Exit code {code}{_signal_name(code) if in_time else ''}, {command.seconds:.1f} s."
-        notes = [ending, *([] if in_time else [f"It was killed at its time limit of {limit:g} s."]), *notes]
+        seconds = command.seconds if command.is_over else time.monotonic() - command.started
+        notes = [f"Exit code {code}{_signal_name(code) if in_time else ''}, {seconds:.1f} s.", *notes]
         if not command.is_over:
-            notes.append(f"Process {command.pid} couldn't be killed. Tell the user.")
+            notes.append(f"Process {command.pid} couldn't be killed at its time limit of {limit:g} s. Tell the user.")
+        elif not in_time:
+            notes.insert(1, f"It was killed at its time limit of {limit:g} s.")
         if left.ended and not in_sandbox:
             notes.append(f"Killed {_processes(left.ended)} that it left running.")
             notes.append("To keep one running, start it as a command of its own with background=true.")
@@ -381,7 +385,7 @@ class ShellTools:
             notes.append(f"It ran in a sandbox with its own /tmp{net}, and can't change files{where}.")
             notes.append(f"If that is why it failed, call {_UNSANDBOXED}; the user is asked first.")
         sandbox = self.settings.sandbox if in_sandbox else None
-        metadata = {"exit_code": code, "seconds": round(command.seconds, 3), "sandbox": sandbox}
+        metadata = {"exit_code": code, "seconds": round(seconds, 3), "sandbox": sandbox}
         return _with_notes(output, notes, metadata)
 
 
@@ -408,8 +412,8 @@ def _find_program(argv: Sequence[str], path: str, folder: str) -> list[str]:
     program = argv[0]
     found = os.path.join(folder, program) if "/" in program else shutil.which(program, path=path)  # noqa: PTH118
     if not program or found is None or not os.access(found, os.X_OK) or Path(found).is_dir():
-        hint = "A list is a program and its arguments. Pass a string to run a shell line."
-        hint = _PATCH_TIP if program in _PATCHERS else hint
+        usage = "A list is a program and its arguments. Pass a string to run a shell line."
+        hint = _PATCH_TIP if program in _PATCHERS else usage
         raise ToolError(f"The program {program!r:.200} was not found.", hint=hint)
     return [found, *argv[1:]]
 
@@ -479,7 +483,7 @@ def make_tools(tools: ShellTools) -> Sequence[Tool]:
         **common,
         "tags": ("shell",),
         "read_only": only_reads,
-        "destructive": tools.destroys,
+        "destructive": tools.is_destructive,
         "concurrency": _concurrency,
         "permission_arguments": {"command": "command"},
         "work_dir": tools.root,
@@ -488,7 +492,7 @@ def make_tools(tools: ShellTools) -> Sequence[Tool]:
     of_session: dict[str, Any] = {
         **common,
         "concurrency": Concurrency("key", ("session",)),
-        "timeout": 300 + _MARGIN,  # the longest `Wait`
+        "timeout": _LONGEST_WAIT + _MARGIN,
         "tags": ("shell", "needs-tool:shell", "needs-tool:shell_unsandboxed"),
     }
     make = Tool.from_function
