@@ -343,11 +343,13 @@ def test_a_value_that_is_not_json_gives_an_error_with_its_path(result, value, pa
     assert path in got.text
 
 
-def test_lone_surrogates_are_replaced_in_text_and_data(result):
+@pytest.mark.parametrize("more", [{}, {"mime_type": "text/plain"}])
+@pytest.mark.parametrize("facts", [{}, {"output": {"type": "object"}}])
+def test_lone_surrogates_are_replaced_in_text_and_data(result, more, facts):
     """An undecodable file name must not lose a whole listing, but can't be sent."""
     assert result("caf\udce9").text == "caf\ufffd"
-    got = result({"names": ["caf\udce9", "café", "\U0001f600"]})
-    assert got.structured_content == {"names": ["caf\ufffd", "café", "\U0001f600"]}
+    got = result({"names": ["caf\udce9", "café", "\U0001f600"], **more}, **facts)
+    assert got.structured_content == {"names": ["caf\ufffd", "café", "\U0001f600"], **more}
     assert json.loads(got.text) == got.structured_content
 
 

@@ -207,12 +207,12 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
             if wraps or (validator is not None and type(data) is not dict):
                 data, value = {"result": data}, {"result": value}
             text = "".join(_write_pieces(data))
+            content = TextContent(text)
+            if content.text is not text:  # it held lone surrogates
+                data = json.loads(content.text)
             if _SIGN_OF_MEDIA.search(text) or re.search(_SIGN_OF_BYTES, text):
                 result = _with_media(value, None if validator is None else data)
             else:
-                content = TextContent(text)
-                if content.text is not text:  # it held lone surrogates
-                    data = json.loads(content.text)
                 result = ToolResult.of_text(content, data)
             if validator is not None and validator.accepts(data):
                 return result
@@ -273,8 +273,8 @@ def _with_media(value: Any, whole: Any = None) -> ToolResult:
             return part
         return [without(item) for item in part]
 
-    data = to_json_data(without(value))
-    return ToolResult((TextContent(write_json(data)), *media), data if whole is None else whole)
+    content = TextContent(write_json(to_json_data(without(value))))
+    return ToolResult((content, *media), json.loads(content.text) if whole is None else whole)
 
 
 def _medium_of(part: Any) -> FileContent | None:
