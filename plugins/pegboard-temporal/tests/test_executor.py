@@ -75,6 +75,15 @@ async def test_a_server_without_standalone_activities_is_refused(tmp_path, files
     assert "this Temporal server lacks standalone activities; they need server 1.31 or newer" in result.text
 
 
+async def test_an_unknown_namespace_is_refused_in_one_sentence_without_its_name(server, caplog):
+    executor = TemporalExecutor(Settings(address=server.address, namespace="secret-space"))
+    cause = r"^the Temporal server doesn't know the namespace$"
+    for ask in (lambda: executor.serve(Worker(LocalExecutor([]))), executor.status, lambda: executor.attach("key")):
+        with pytest.raises(ConnectionError, match=cause):
+            await ask()
+    assert "secret" not in caplog.text
+
+
 async def test_a_call_that_no_worker_takes_isnt_run_and_may_be_sent_again(server, files):
     release(files)
     async with registry_for(server.address, "late", wait=1.0) as registry:

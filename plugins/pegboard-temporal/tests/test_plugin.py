@@ -9,6 +9,7 @@ import sys
 import threading
 
 import pytest
+from hpack import Encoder
 
 from pegboard import Policy, ToolRegistry, register_plugin, tool_of
 from pegboard.testing import EXECUTOR_TOOLS, check_plugin
@@ -56,7 +57,7 @@ def test_the_address_and_keys_are_not_shown():
 
 
 async def test_a_server_that_cant_be_reached_is_reported_without_its_address(caplog, monkeypatch):
-    monkeypatch.setattr("pegboard_temporal.link._CONNECT_SECONDS", 0.0)
+    monkeypatch.setattr("pegboard_temporal.link._PATIENCE", {})
     executor = TemporalExecutor(Settings(address="127.0.0.1:1", api_key="secret-key"))
     async with ToolRegistry() as registry:
         registry.register(ADD.evolve(policy=Policy(executor="away")))
@@ -66,6 +67,29 @@ async def test_a_server_that_cant_be_reached_is_reported_without_its_address(cap
     assert "can't be reached" in result.text
     assert not {"127.0.0.1", "secret"} & {*f"{result!r} {caplog.text}".split()}
     assert "127.0.0.1:1" not in f"{result!r} {caplog.text}"
+
+
+@pytest.mark.parametrize("status", [7, 16])  # of gRPC: permission denied, unauthenticated
+async def test_a_server_that_refuses_is_asked_once(status):
+    async def refuse(reader, writer):
+        """Answers the first request with the status, by frames of HTTP/2 (RFC 9113)."""
+        writer.write(bytes.fromhex("000000040000000000"))  # settings, none
+        await reader.readuntil(bytes.fromhex("010400000001"))  # the headers of the first request
+        asked.append(status)
+        headers = {":status": "200", "content-type": "application/grpc", "grpc-status": f"{status}"}
+        block = Encoder().encode({**headers, "grpc-message": "secret"})
+        writer.write(len(block).to_bytes(3, "big") + bytes.fromhex("010500000001") + block)  # headers, the end
+        await reader.read()
+        writer.close()
+
+    asked = []
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    executor = TemporalExecutor(Settings(address=f"127.0.0.1:{port}"))
+    with pytest.raises(ConnectionError, match="the Temporal server refuses the API key or the certificate"):
+        await executor.attach("key")
+    assert asked == [status]
+    server.close()
 
 
 async def test_a_missing_file_of_tls_is_reported_without_its_path(caplog):

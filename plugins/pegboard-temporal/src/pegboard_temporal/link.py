@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from attrs import define, field
 from temporalio import activity
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import ActivityHandle, Client
 from temporalio.common import RawValue, RetryPolicy, WorkerDeploymentVersion
 from temporalio.envconfig import ClientConfigProfile, ClientConfigTLS
@@ -33,10 +34,15 @@ Activity: TypeAlias = Callable[[Sequence[RawValue]], Awaitable[RawValue]]
 LONGEST: Final = timedelta(days=30)
 """For what runs; Temporal's limits can't stop while the user is asked, so the worker keeps the tool's own."""
 _CLOSE_SECONDS: Final = 5.0
-_CONNECT_SECONDS: Final = 10.0
 _PAUSE: Final = 0.5
 _CLOSED: Final = "the connection was closed"
 _HERE: Final = "localhost:7233"
+_AWAY: Final = "the Temporal server can't be reached"
+_REFUSED: Final = "the Temporal server refuses the API key or the certificate"
+_UNKNOWN: Final = "the Temporal server doesn't know the namespace"
+_REFUSALS: Final = {"unauthenticated": _REFUSED, "permissiondenied": _REFUSED, "notfound": _UNKNOWN}  # by the status
+_PATIENCE: Final = {_AWAY: 8.0, _UNKNOWN: 2.0}
+"""Seconds for which it tries again; `--status` waits 10 s. A server that starts has its namespaces a moment later."""
 
 
 async def connect(settings: Settings, identity: str | None = None) -> Client:
@@ -49,22 +55,29 @@ async def connect(settings: Settings, identity: str | None = None) -> Client:
         options = _options(settings)
     except (RuntimeError, OSError, ValueError) as error:  # the SDK's texts have names, paths and addresses
         raise ConnectionError(f"the settings for Temporal are invalid: {type(error).__name__}") from None
-    until = monotonic() + _CONNECT_SECONDS
+    began = monotonic()
     while isinstance(found := await _try_to_connect(options, identity), str):
-        if monotonic() > until:
-            raise ConnectionError(f"the Temporal server can't be reached{found}")
+        if monotonic() - began > _PATIENCE.get(found, 0.0):
+            raise ConnectionError(found)
         await asyncio.sleep(_PAUSE)
     return found
 
 
 async def _try_to_connect(options: Mapping[str, Any], identity: str | None) -> Client | str:
-    """A client; or the status, which may be empty. An error would keep the runtime alive by its traceback."""
+    """A client; or why there is none. An error would keep the runtime alive by its traceback."""
     # The default runtime outlives the interpreter, which then may abort. Its logs have addresses.
     runtime = Runtime(telemetry=TelemetryConfig(logging=None))
     try:
-        return await Client.connect(**options, identity=identity, runtime=runtime)
-    except (RuntimeError, OSError, RPCError, ValueError) as error:
-        return f" ({error.status.name})" if isinstance(error, RPCError) else ""
+        client = await Client.connect(**options, identity=identity, runtime=runtime)
+        # Here, as a worker that learns of it later ends by a cancellation of its task.
+        await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
+    except ValueError:
+        return "the settings for Temporal are invalid: ValueError"
+    except (RuntimeError, OSError, RPCError) as error:
+        # An `RPCError` has its status; the SDK's other errors of connecting have it in their text.
+        name = error.status.name if isinstance(error, RPCError) else f"{error}".partition("code: ")[2].partition(",")[0]
+        return _REFUSALS.get(name.replace("_", "").lower(), _AWAY)
+    return client
 
 
 def _options(settings: Settings) -> dict[str, Any]:

@@ -64,8 +64,9 @@ async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Work
             await _announce(client, worker.queue)
             worker.started.set()
             await worker.stopping.wait()
-    except RPCError as error:
-        raise ConnectionError(f"the Temporal server refuses: {error.status.name}") from None
+    except (RPCError, RuntimeError) as error:  # the SDK's texts have names and addresses
+        why = error.status.name if isinstance(error, RPCError) else "it takes no worker any more"
+        raise ConnectionError(f"the Temporal server refuses: {why}") from None
 
 
 async def _announce(client: Client, queue: str) -> None:
