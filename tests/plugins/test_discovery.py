@@ -247,6 +247,14 @@ def test_of_a_name_in_two_folders_the_first_on_the_path_counts(tmp_path):
     ]
 
 
+def test_a_distribution_that_another_of_its_name_hides_leaves_nothing_out(tmp_path):
+    install(tmp_path / "first")
+    (install(tmp_path / "second") / "entry_points.txt").write_bytes(b"[pegboard]\n\xff")
+    discovery = discover([str(tmp_path / "first"), str(tmp_path / "second")])
+    assert plugins(discovery) == [("demo", "demo_tools", None)]
+    assert "left out" not in repr(discovery.problems)
+
+
 def add_to_record(path: str, folder: Path) -> None:
     """Adds a file to a distribution's RECORD, as an installer does."""
     with (folder / "RECORD").open("a") as record:

@@ -183,7 +183,9 @@ class _Search:
             if taken.setdefault((found.distribution, found.name), found) is not found:
                 cause = f"entry point {found.name!r} is listed twice; the first counts"
                 self._report(found.name, found.distribution, cause)
-        return Discovery(tuple(taken.values()), tuple(self.problems))
+        here = {normalised(found.distribution) for found in taken.values()}  # where another of the name is left out
+        problems = (each for each in self.problems if each.distribution not in here or LEFT_OUT not in each.cause)
+        return Discovery(tuple(taken.values()), tuple(problems))
 
     def _report_unreadable(self) -> None:
         for path in self.paths:
