@@ -6,11 +6,15 @@ import asyncio
 import json
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from caller_program import CONTEXT, registry_for
 from conftest import Workers
+
+from pegboard_temporal import Settings
+from pegboard_temporal.link import connect
 
 pytestmark = pytest.mark.slow
 QUEUE, HEARTBEAT = "killed", 3.0
@@ -88,16 +92,20 @@ async def test_a_call_goes_on_while_the_server_is_killed_and_started_again(serve
 
 
 @pytest.mark.usefixtures("worker")
-async def test_the_status_has_workers_queues_and_running_calls(server, files):
+async def test_the_status_has_workers_queues_and_running_calls(server, files, monkeypatch):
+    monkeypatch.setattr("pegboard_temporal.status._MOST_LISTED", 1)
     async with registry_for(server.address, QUEUE, heartbeat=HEARTBEAT, wait=120.0) as registry:
         call = asyncio.ensure_future(registry.call("hold", files, CONTEXT, call_id="toolu_status"))
         await started(files)
+        client, limit = await connect(Settings(address=server.address)), timedelta(minutes=1)
+        place = {"id": "message", "task_queue": "pegboard.caller.gone"}  # newer than the call, and not listed
+        await client.start_activity("pegboard-message", schedule_to_close_timeout=limit, **place)
         running = []
         while not running:  # the server lists a call a moment after it has it
             status = await registry.contributions.executor("temporal").status()
             running = [each for each in status.workers if each.running]
         (worker,) = running
-        assert (worker.queue, worker.max_concurrency, [*worker.running.values()]) == (QUEUE, 8, ["hold"])
+        assert (worker.queue, worker.max_concurrency, worker.running) == (QUEUE, 8, {"toolu_status": "hold"})
         assert status.queues[QUEUE] == 0
         release(files)
         assert (await call).text == "held"

@@ -43,6 +43,7 @@ from pegboard_temporal.status import read_status
 
 _ATTEMPTS: Final = 3  # of a tool that may run again, after its worker died
 _MOST_UNRUN: Final = 100  # activities of one call that weren't run
+_MOST_SHOWN: Final = 30  # characters of a call's id, for lists; the server takes 400 bytes, where each may have 12
 _SERVER_AWAY: Final = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED)
 _REACHED_SECONDS: Final = 30.0  # a request that took longer has reached the server: the SDK gives up after 10 s
 _Run: TypeAlias = ActivityHandle[RawValue]
@@ -182,6 +183,7 @@ class TemporalExecutor:
             "task_queue": f"{PREFIX}{queue}",
             "wait": self.settings.wait,
             "attempts": _ATTEMPTS if sent.may_run_again else 1,
+            "summary": None if self._wire.codec else (sent.call.request.call_id or "")[:_MOST_SHOWN] or None,
             "id_reuse_policy": ActivityIDReusePolicy.REJECT_DUPLICATE,
             "id_conflict_policy": ActivityIDConflictPolicy.FAIL,
         }

@@ -11,6 +11,7 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, Describe
 from temporalio.client import ActivityExecutionStatus, Client, PendingActivityState
 from temporalio.service import RPCError
 
+from pegboard.json import strict_json
 from pegboard.worker import ExecutorStatus, WorkerInfo
 from pegboard_temporal.serving import PREFIX
 
@@ -32,17 +33,17 @@ async def read_status(queue: str, client: Client) -> ExecutorStatus:
 
 async def _read(queue: str, client: Client) -> ExecutorStatus:
     names, open_ids = {queue}, list[tuple[str, str | None]]()
-    async for activity in client.list_activities("", limit=_MOST_LISTED):
-        if activity.task_queue.startswith(PREFIX):
-            names.add(activity.task_queue.removeprefix(PREFIX))
-            if activity.status is ActivityExecutionStatus.RUNNING:
-                open_ids.append((activity.activity_id, activity.activity_run_id))
+    async for activity in client.list_activities(f"TaskQueue STARTS_WITH '{PREFIX}'", limit=_MOST_LISTED):
+        names.add(activity.task_queue.removeprefix(PREFIX))
+        if activity.status is ActivityExecutionStatus.RUNNING:
+            open_ids.append((activity.activity_id, activity.activity_run_id))
     running = defaultdict[tuple[str, str], dict[str, str]](dict)
     for activity_id, run_id in open_ids[:_MOST_RUNNING]:
         found = await client.get_activity_handle(activity_id, run_id=run_id).describe()
         if found.run_state not in (None, PendingActivityState.SCHEDULED):
             place = found.last_worker_identity or "", found.task_queue.removeprefix(PREFIX)
-            running[place][activity_id] = found.activity_type
+            name = _call_id(found.raw_info.user_metadata.summary.data) or activity_id
+            running[place][f"{name} ({activity_id})" if name in running[place] else name] = found.activity_type
     workers, lengths = list[WorkerInfo](), dict[str, int | None]()
     for name in sorted(names):
         described = await _describe(name, client)
@@ -60,6 +61,14 @@ async def _describe(queue: str, client: Client) -> DescribeTaskQueueResponse:
         report_stats=True,
     )
     return await client.workflow_service.describe_task_queue(request, retry=True)
+
+
+def _call_id(summary: bytes) -> str:
+    """The id of a call in an activity's summary; empty if there is none."""
+    try:
+        return f"{strict_json(summary)}"
+    except ValueError:
+        return ""
 
 
 def _worker(identity: str, queue: str, running: dict[str, str]) -> WorkerInfo:
