@@ -1,4 +1,4 @@
-"""Every check of this checkout. `nox -l` lists them; `nox` runs those that CI runs."""
+"""Every check of this checkout. `nox -l` lists them; `.ci/run` runs those of CI."""
 
 from __future__ import annotations
 
