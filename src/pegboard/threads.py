@@ -440,7 +440,7 @@ def _serve(jobs: queue.SimpleQueue[Any]) -> None:
         del job, future, function
 
 
-SHARED: Final = WorkerPool()  # the pool for callbacks, toolsets and predicates; tools have their own
+SHARED: Final = WorkerPool()  # for code outside of calls, such as toolsets; those have the pools of their registry
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
