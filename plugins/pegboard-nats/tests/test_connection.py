@@ -13,7 +13,7 @@ from nats_running import KINDS, PATIENCE, Server, WorkerProcess, calling, worker
 
 from pegboard import Policy, ToolRegistry, tool_of
 from pegboard.testing import executors as suite
-from pegboard_nats import NatsExecutor
+from pegboard_nats import NatsExecutor, NatsSettings
 
 both = pytest.mark.parametrize("kind", KINDS)
 
@@ -134,3 +134,24 @@ def test_each_loop_has_a_connection_that_is_closed_with_it(kind, server):
     for _ in range(3):
         assert registry.call_sync("check_add", {"a": 1, "b": 2}).structured_content == {"result": 3}
     assert process.kill(15) == 0
+
+
+@pytest.mark.slow
+async def test_a_server_that_is_silent_is_asked_for_a_sign_within_half_a_minute():
+    asked = asyncio.Queue()
+
+    async def serve(reader, writer):
+        writer.write(b'INFO {"max_payload": 1048576}\r\n')
+        async for line in reader:
+            if line.startswith(b"PING"):
+                asked.put_nowait(line)
+                writer.write(b"PONG\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1") as silent:
+        executor = NatsExecutor(NatsSettings(servers=f"nats://127.0.0.1:{silent.sockets[0].getsockname()[1]}"))
+        await executor.status()
+        async with asyncio.timeout(30):
+            for _ in range(2):  # the first one when it connects
+                await asked.get()
+        await executor.aclose()
