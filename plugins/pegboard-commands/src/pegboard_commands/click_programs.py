@@ -34,6 +34,7 @@ from pegboard.threads import run_in_thread
 from pegboard.tools import is_valid_name, mapped_name
 from pegboard.toolsets import ToolsetResult
 from pegboard_commands.command_tools import LATER_SECONDS, PLAIN_OUTPUT, tool_result
+from pegboard_commands.file_tools import stamp_of
 from pegboard_commands.program import ProgramSettings, result_of, run_program, start_program, trace_variables
 
 READ_SECONDS: Final = 20.0
@@ -296,7 +297,7 @@ class ClickToolset(ToolsetBase):
             OSError: It can't be run.
         """
         with self._changing:
-            stamps = {path: _stamp(path) for path in self.publishes}
+            stamps = {path: stamp_of(path) for path in self.publishes}
             if self._reader is None or stamps != self._stamps:
                 self._settings.check_files(())
                 self._stamps = stamps
@@ -335,14 +336,6 @@ def _problem(text: str) -> ToolsetResult:
 
 def _absolute(paths: Iterable[str]) -> list[str]:
     return [path for path in paths if os.path.isabs(path)]  # noqa: PTH117  texts
-
-
-def _stamp(path: str) -> tuple[int, ...] | None:
-    try:
-        facts = os.stat(path)  # noqa: PTH116  a text
-    except OSError:
-        return None
-    return (facts.st_mtime_ns, facts.st_size, facts.st_ino)
 
 
 def read_click_settings(item: Any, place: str) -> ClickSettings:

@@ -119,7 +119,7 @@ class FileToolset(ToolsetBase):
 
     def _refresh(self) -> bool:
         with self._looking:
-            stamps = {path: stamp for path in self._find_files() if (stamp := _stamp(path)) is not None}
+            stamps = {path: stamp for path in self._find_files() if (stamp := stamp_of(path)) is not None}
             before = self._files
             files: dict[Path, _File] = {}
             threads: list[threading.Thread] = []
@@ -194,9 +194,10 @@ class FileToolset(ToolsetBase):
         return [path for path in found if not path.name.startswith((".", "_"))][:MOST_FILES]
 
 
-def _stamp(path: Path) -> tuple[int, ...] | None:
+def stamp_of(path: str | Path) -> tuple[int, ...] | None:
+    """What changes when a file does; `None` if it can't be examined."""
     try:
-        facts = path.stat()
+        facts = Path(path).stat()
     except OSError:
         return None
     return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
