@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pegboard import Limits, Tool, ToolCall, ToolContext, ToolSpec
+from pegboard import Limits, Tool, ToolContext, ToolSpec
 from pegboard.callbacks import Callback
 from pegboard.dispatch.stages import run_call
 from pegboard.dispatch.state import CallSnapshot, CallState, Runtime, Settings
@@ -66,8 +66,8 @@ def prepare(threads):
         snapshot = CallSnapshot(Runtime(), find, callbacks=callbacks)
         vars(snapshot.runtime).update(threads=threads, tool_threads=threads)
         name = getattr(tool, "name", "missing")
-        call = ToolCall(name, {} if arguments is None else arguments)
-        return CallState.of(call, context or ToolContext(), snapshot, Settings(limits))
+        arguments = {} if arguments is None else arguments
+        return CallState(name, arguments, "", context or ToolContext(), snapshot, Settings(limits))
 
     return prepare
 

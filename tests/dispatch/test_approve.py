@@ -23,7 +23,6 @@ from pegboard import (
     Reject,
     Rule,
     Tool,
-    ToolCall,
     ToolContext,
     ToolSpec,
 )
@@ -55,8 +54,8 @@ def prepared():
         current = CurrentPermissions(Permissions(rules, mode))
         snapshot = CallSnapshot(Runtime(grants=grants or MemoryGrants()), lambda name: tool)
         vars(snapshot.runtime)["threads"] = threads
-        call, own = ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext())
-        made = CallState.of(call, own, snapshot, Settings(limits, current))
+        own = ToolContext(context or ReadonlyContext())
+        made = CallState(tool.name, {"line": line}, "1", own, snapshot, Settings(limits, current))
         made.tool, made.arguments = tool, {"line": line}
         return made
 

@@ -55,7 +55,7 @@ def state():
     def state(tool=LONG, call_id="c1", *, session="s1", limits=None):
         snapshot = CallSnapshot(Runtime(), lambda _: tool)
         context = ToolContext(ReadonlyContext(session=session), call_id, tool.name)
-        made = CallState.of(ToolCall(tool.name, {}, call_id), context, snapshot, Settings(limits or Limits()))
+        made = CallState(tool.name, {}, call_id, context, snapshot, Settings(limits or Limits()))
         made.tool, made.result = tool, ToolResult("job 7")
         return made
 

@@ -248,9 +248,10 @@ def state_of(make, threads):
         offered = tuple(known.values()) if offered is None else offered
         snapshot = CallSnapshot(Runtime(), look, offered, callbacks=callbacks)
         vars(snapshot.runtime).update(threads=threads, tool_threads=threads)
-        return CallState.of(
-            call, ToolContext(ReadonlyContext(messages=["hello"])), snapshot, Settings(limits or Limits(), **facts)
-        )
+        context, settings = ToolContext(ReadonlyContext(messages=["hello"])), Settings(limits or Limits(), **facts)
+        state = CallState(call.name, call.arguments, call.id, context, snapshot, settings)
+        state.replace(call)
+        return state
 
     return state_of
 

@@ -73,7 +73,8 @@ async def _make_completion(operation: Operation, state: CallState, result: ToolR
     if "after_tool" not in state.snapshot.callbacks:
         return Completion(operation, result)
     context = attrs.evolve(state.context, cancelled=False, deadline=None)
-    later = CallState.of(state.call, context, state.snapshot, state.settings)
+    later = CallState(state.name, state.raw, state.id, context, state.snapshot, state.settings)
+    later.replace(state.call)
     later.tool, later.arguments, later.position = state.tool, state.arguments, state.position
     await finish(later, result)
     return Completion(operation, later.result or result, later.fatal)

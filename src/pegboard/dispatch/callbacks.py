@@ -107,10 +107,8 @@ def arguments_of(state: CallState) -> Mapping[str, Any]:
 
 
 def _record_of(state: CallState) -> CallbackState:
-    record = state.callbacks
-    if record is None:
-        record = state.callbacks = CallbackState()
-    return record
+    state.callbacks = state.callbacks or CallbackState()
+    return state.callbacks
 
 
 @define(eq=False)  # not frozen: each call with callbacks makes one or more

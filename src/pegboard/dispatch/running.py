@@ -19,10 +19,8 @@ from pegboard.tools.tool import Tool
 
 def running_of(state: CallState) -> Running:
     """The record of a call, made at its first use."""
-    running = state.running
-    if running is None:
-        running = state.running = Running()
-    return running
+    state.running = state.running or Running()
+    return state.running
 
 
 def leave_to_host(state: CallState, tool: Tool) -> CallError:

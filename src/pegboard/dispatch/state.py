@@ -111,9 +111,12 @@ class CurrentPermissions:
     are_own: bool = False
 
 
-@frozen(eq=False, slots=False)  # a dict, in which threads that ask at once find the same object
+@frozen(eq=False, slots=False)
 class Runtime:
-    """What the calls of a registry share as long as it lives."""
+    """What the calls of a registry share as long as it lives.
+
+    Most is made at first use. Threads that ask at once get the same object, as `setdefault` keeps the first.
+    """
 
     locks: LockManager = field(factory=LockManager)
     watchdog: Watchdog = field(factory=Watchdog)
@@ -296,15 +299,6 @@ class CallState:
             context.internals.frame = self
         else:
             self.request, self.made_context, self.depth = context, None, 0
-
-    @classmethod
-    def of(
-        cls, call: ToolCall, context: ReadonlyContext | ToolContext, snapshot: CallSnapshot, settings: Settings
-    ) -> CallState:
-        """The state of a call that is there as data."""
-        state = cls(call.name, call.arguments, call.id, context, snapshot, settings)
-        state.made_call = call
-        return state
 
     def replace(self, call: ToolCall) -> None:
         """Replaces the call, such as by its repair."""

@@ -73,7 +73,7 @@ def a_work(shared, tool=None, arguments=None, *, session="s", user=None, call_id
     """The state of a call before the rules decide."""
     tool = tool or a_tool(destructive=True)
     context = ToolContext(ReadonlyContext(session=session, user=user), call_id, tool.name)
-    state = CallState.of(ToolCall(tool.name, {}, call_id), context, *shared)
+    state = CallState(tool.name, {}, call_id, context, *shared)
     context.internals.frame = state
     state.tool, state.arguments = tool, {"path": "a.txt"} if arguments is None else arguments
     return state
