@@ -15,6 +15,7 @@ import pytest
 from caller_program import CONTEXT, registry_for
 from conftest import PATIENCE, Server, Workers
 from temporalio.client import ActivityHandle, Client
+from temporalio.service import RPCError, RPCStatusCode
 
 from pegboard import CallError, Permissions, Policy, Rule, ToolContext, ToolRegistry, tool, tool_of
 from pegboard.execution import LocalExecutor
@@ -181,6 +182,36 @@ async def test_a_call_that_is_forbidden_while_its_executor_connects_isnt_sent(se
         registry.permissions = Permissions([Rule("hold", "*", "deny")])
         gate.set()
         assert (await call).kind == "denied"
+
+
+async def test_a_call_whose_sending_was_cut_off_may_have_run(server, files, monkeypatch):
+    async def start_activity(*args, **options):
+        raise RPCError("h2 protocol error", RPCStatusCode.UNKNOWN, b"")
+
+    async with registry_for(server.address, "cut", **PATIENCE) as registry:
+        monkeypatch.setattr(Client, "start_activity", start_activity)
+        assert (await registry.call("hold", files, CONTEXT)).kind == "unknown_outcome"
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_result_is_asked_for_again_when_its_connection_was_cut(server, monkeypatch):
+    cuts, result = [RPCStatusCode.INTERNAL, RPCStatusCode.RESOURCE_EXHAUSTED], ActivityHandle.result
+
+    async def cut(handle):
+        if cuts:
+            raise RPCError("h2 protocol error", cuts.pop(), b"")
+        return await result(handle)
+
+    monkeypatch.setattr(ActivityHandle, "result", cut)
+    async with registry_of(server) as registry:
+        assert (await registry.call("check_add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+
+
+async def test_a_call_whose_arguments_cant_be_written_isnt_run(server, tmp_path, caplog):
+    (tmp_path / "file").touch()
+    async with registry_of(server, folder=str(tmp_path / "file")) as registry:
+        result = await registry.call("check_add", {"a": 1, "b": 2, "file": "x" * 300_000}, CONTEXT)
+    assert (result.kind, result.detail, caplog.text) == ("not_executed", "Not a directory", "")
 
 
 async def test_a_worker_that_is_told_to_stop_lets_its_calls_end(server, files):

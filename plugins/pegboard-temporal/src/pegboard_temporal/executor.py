@@ -44,7 +44,15 @@ from pegboard_temporal.status import read_status
 _ATTEMPTS: Final = 3  # of a tool that may run again, after its worker died
 _MOST_UNRUN: Final = 100  # activities of one call that weren't run
 _MOST_SHOWN: Final = 30  # characters of a call's id, for lists; the server takes 400 bytes, where each may have 12
-_SERVER_AWAY: Final = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED)
+_REFUSALS: Final = (
+    RPCStatusCode.FAILED_PRECONDITION,
+    RPCStatusCode.INVALID_ARGUMENT,
+    RPCStatusCode.NOT_FOUND,
+    RPCStatusCode.PERMISSION_DENIED,
+    RPCStatusCode.UNAUTHENTICATED,
+    RPCStatusCode.UNIMPLEMENTED,
+)
+"""After any other status the server may have got the request: a connection that is cut gives several."""
 _REACHED_SECONDS: Final = 30.0  # a request that took longer has reached the server: the SDK gives up after 10 s
 _Run: TypeAlias = ActivityHandle[RawValue]
 _Handler: TypeAlias = Callable[[bytes], Awaitable["bytes | None"]]
@@ -91,15 +99,17 @@ class TemporalExecutor:
             return asyncio.wrap_future(context.run(asyncio.run_coroutine_threadsafe, handle_here(data), loop))
 
         try:
-            request = sent.request
+            request = await self._payloads.write(sent.request, key)
         except ValueError as error:
             return ExecutionResponse.failed("limit", f"{name} was not run: the call can't be sent: {error}. Send less.")
+        except OSError as error:
+            return not_run_response(name, "its arguments can't be written to the shared folder", error.strerror)
         self._calls[token], link = (key, handle), self._open()
         try:
-            args = [[token, link.queue, call.is_watched], await self._payloads.write(request, key)]
             if not link.ready.done():
                 await asyncio.wrap_future(link.ready)
             await call.decide_again()
+            args = [token, link.queue, call.is_watched], request
             response = await link.run(partial(self._send, sent, key, args))
         except _NotRunError as error:
             return error.response
@@ -224,7 +234,7 @@ class TemporalExecutor:
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
                     return None
-                if error.status not in _SERVER_AWAY:
+                if error.status in _REFUSALS:
                     return lost_response(name, f"Temporal refuses to give its result ({error.status.name})")
                 lasted = monotonic() - began
                 away = lasted if lasted > _REACHED_SECONDS else away + lasted + 1
@@ -283,8 +293,8 @@ async def _is_over(run: _Run) -> bool:
 
 
 def _not_started(name: str, status: RPCStatusCode) -> ExecutionResponse:
-    if status in _SERVER_AWAY:  # it may have got the request
-        return lost_response(name, "the Temporal server can't be reached")
+    if status not in _REFUSALS:
+        return lost_response(name, f"the Temporal server can't be reached ({status.name})")
     why = f"the Temporal server refuses it ({status.name})"
     if status is RPCStatusCode.UNIMPLEMENTED:
         why = "this Temporal server lacks standalone activities; they need server 1.31 or newer"
