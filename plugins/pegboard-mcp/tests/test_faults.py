@@ -17,8 +17,9 @@ from hypothesis import given, strategies as st
 
 from pegboard import Limits, Permissions, ReadonlyContext, Rule, ToolRegistry
 from pegboard_mcp import mcp_toolset
+from pegboard_mcp.inbox import Inbox, parse_message
 from pegboard_mcp.settings import ServerError, ServerSettings
-from pegboard_mcp.transport import Inbox, child_process, parse_message
+from pegboard_mcp.transport import child_process
 
 SERVER = str(Path(__file__).with_name("bad_server.py"))
 pytestmark = pytest.mark.slow
@@ -64,8 +65,8 @@ async def test_harmless_faults_are_ignored(fault, caplog):
     ],
 )
 async def test_exceeding_a_limit_ends_the_connection(fault, words, caplog, monkeypatch):
-    monkeypatch.setattr("pegboard_mcp.transport.MOST_AT_ONCE", 1_000)
-    monkeypatch.setattr("pegboard_mcp.transport.A_SECOND", 1)  # a busy machine may read no more than 500
+    monkeypatch.setattr("pegboard_mcp.inbox.MOST_AT_ONCE", 1_000)
+    monkeypatch.setattr("pegboard_mcp.inbox.A_SECOND", 1)  # a busy machine may read no more than 500
     async with served(fault, most_bytes=1_000_000) as registry:
         result = await called(registry)
         assert result.kind == "unknown_outcome"

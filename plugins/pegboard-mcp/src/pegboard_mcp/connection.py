@@ -36,8 +36,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard.errors import cause_of, hide, operator_log
 from pegboard.threads import renew_after_fork
+from pegboard_mcp.inbox import Inbox
 from pegboard_mcp.settings import ServerError, ServerSettings
-from pegboard_mcp.transport import Inbox, expand, transport_to
+from pegboard_mcp.transport import expand, transport_to
 
 T = TypeVar("T")
 
