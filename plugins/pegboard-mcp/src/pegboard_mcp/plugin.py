@@ -45,7 +45,7 @@ def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
 @hookimpl
 def pegboard_register_commands(group: click.Group) -> None:
     """Adds `registry serve` and `registry mcp`."""
-    from pegboard_mcp.accept import mcp_command
+    from pegboard_mcp.manage import mcp_command
     from pegboard_mcp.serve import serve_command
 
     group.add_command(serve_command)

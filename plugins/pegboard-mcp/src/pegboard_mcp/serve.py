@@ -27,7 +27,7 @@ from pegboard.cli import (
     write_note,
 )
 from pegboard.files import project_file
-from pegboard_mcp.accept import SERVERS_KEYS, config_option, read_servers, with_servers
+from pegboard_mcp.manage import SERVERS_KEYS, config_option, read_servers, with_servers
 
 if TYPE_CHECKING:
     from pegboard_mcp.serving.server import ToolServer

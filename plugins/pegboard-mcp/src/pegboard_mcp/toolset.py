@@ -36,7 +36,7 @@ from pegboard.text import visible
 from pegboard.threads import run_in_thread
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Changes, Definition, Definitions, tools_of
-from pegboard_mcp.locked import digest_in_lock, pins_in_lock
+from pegboard_mcp.lock import digest_in_lock, pins_in_lock
 from pegboard_mcp.resources import readers
 from pegboard_mcp.settings import ServerError, ServerSettings, check_server_name, config_file, read_server, servers_from
 

@@ -16,7 +16,7 @@ from pegboard.testing import discover
 from pegboard.tools import EMPTY_CONTEXT
 from pegboard_lock import Lock, LockPlugin, read_lock, write_lock
 from pegboard_mcp.definitions import Accepted
-from pegboard_mcp.locked import write_to_lock
+from pegboard_mcp.lock import write_to_lock
 from pegboard_mcp.settings import read_server
 from pegboard_mcp.toolset import McpToolset
 

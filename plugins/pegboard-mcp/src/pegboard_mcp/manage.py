@@ -30,7 +30,7 @@ from pegboard.json import count_text
 from pegboard.tools import EMPTY_CONTEXT
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Definitions
-from pegboard_mcp.locked import write_to_lock
+from pegboard_mcp.lock import write_to_lock
 from pegboard_mcp.settings import ServerError, Servers, ServerSettings, servers_from
 from pegboard_mcp.toolset import McpToolset
 
