@@ -135,8 +135,7 @@ def enclosing_locals(qualname: str, module: str) -> Mapping[str, Any]:
     names: dict[str, Any] = {}
     frame = inspect.currentframe() if "." in qualname else None
     while frame is not None:
-        is_there = frame.f_globals.get("__name__") == module
-        if is_there and qualname.startswith(f"{frame.f_code.co_qualname}."):
+        if frame.f_globals.get("__name__") == module and qualname.startswith(f"{frame.f_code.co_qualname}."):
             names = {**frame.f_locals, **names}
         frame = frame.f_back
     return names

@@ -57,7 +57,7 @@ def read_duration(cls: type[timedelta], text: str) -> timedelta:
 
 
 def write_date(value: date) -> str:
-    """The date in ISO 8601; of a datetime, only the date."""
+    """The date in ISO 8601, whatever its class has as `isoformat`."""
     from datetime import date
 
     return date.isoformat(value)
