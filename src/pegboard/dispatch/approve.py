@@ -115,12 +115,12 @@ class Asking(ApprovalState):
         if has_functions or _are_large(state.arguments):
             try:  # in a thread and within a time limit, as the tool's own functions are called
                 async with asyncio.timeout(state.settings.limits.callback_timeout):
-                    self.evaluation, self.request = await state.runtime.threads.run(self._judge_call)
+                    self.evaluation, self.request = await state.runtime.threads.run(self._evaluate)
             except TimeoutError:
                 text = f"{tool.name} was not run: checking whether it needs confirmation took too long."
                 raise CallError("denied", text) from None
         else:
-            self.evaluation, self.request = self._judge_call()
+            self.evaluation, self.request = self._evaluate()
 
     async def ask(self, subject: Subject, demand: Ask | None = None, **facts: Any) -> Confirmation | None:
         """Asks the user, unless the rules allow it by now or an answer is there already; returns if it is allowed.
@@ -134,16 +134,16 @@ class Asking(ApprovalState):
             CallError: `confirmation_required`: the answer comes later.
         """
         state, limits, context = self.state, self.state.settings.limits, self.state.context
-        judge = (lambda: self._judge_call()[1]) if demand is None else partial(self._judge, demand, subject, **facts)
+        needed = partial(self._request_for, demand, subject, **facts) if demand else lambda: self._evaluate()[1]
         await self.read_grants()
-        request = self.request if demand is None else judge()
+        request = self.request if demand is None else needed()
         if request is None or (demand is None and self.approval is not None):
             return None
         if demand is not None and subject == "permission" and self._consume_answer(demand):
             return None
         if (hold_until := state.position.hold_until) is not None:
             await hold_until.wait()
-        answer, shown = await self._ask_approvers(request, judge)
+        answer, shown = await self._ask_approvers(request, needed)
         if isinstance(answer, Later):
             raise self._leave_pending(shown)
         if isinstance(answer, Reject) and subject != "question":
@@ -152,7 +152,7 @@ class Asking(ApprovalState):
             raise rejection_error(request.call.name, answer)
         if not isinstance(answer, Reject):
             await self.read_grants()
-            await state.runtime.threads.run(judge)  # raises a denial by rules or links that have changed since
+            await state.runtime.threads.run(needed)  # raises a denial by rules or links that have changed since
         latest = context.confirmation
         confirmation = confirmation_of(shown, answer, self._history(), latest and latest.stored)
         context.confirmation = confirmation or latest
@@ -161,15 +161,15 @@ class Asking(ApprovalState):
         return confirmation
 
     async def _ask_approvers(
-        self, request: ApprovalRequest, judge: Callable[[], ApprovalRequest | None]
+        self, request: ApprovalRequest, needed: Callable[[], ApprovalRequest | None]
     ) -> tuple[Answer, ApprovalRequest]:
-        """The user's answer, and the request as shown; `Once` if rules or grants that are added meanwhile allow it."""
+        """The user's answer, and the request as shown; `Once` once nothing is `needed`, by new rules or grants."""
         state, settings, before = self.state, self.state.settings, (self.grants(), self.permissions)
 
         async def covered() -> bool:
             with suppress(RefusedError):
                 await self.read_grants()
-                return (self.grants(), self.permissions) != before and judge() is None
+                return (self.grants(), self.permissions) != before and needed() is None
             return False
 
         own = settings.approver
@@ -241,7 +241,7 @@ class Asking(ApprovalState):
             return CallError("not_executed", f"{name} was not run, so nothing was changed: {why}", detail=detail)
         return RefusedError("denied", f"{name} isn't allowed to go on with this: {why}", detail=detail)
 
-    def _judge_call(self) -> tuple[Evaluation, ApprovalRequest | None]:
+    def _evaluate(self) -> tuple[Evaluation, ApprovalRequest | None]:
         """The rules' evaluation of the call, and the request if the user has to be asked; raises a denial."""
         arguments, context = self.state.arguments, self.state.request
         granted, permissions = self.grants(), self.permissions
@@ -251,10 +251,10 @@ class Asking(ApprovalState):
         if decision.action == "deny":
             raise denial(permissions, self.tool, decision)
         demands = (*self.demands, *(Ask(name, (text,)) for name, text in self.tool.asks.items()))
-        requests = [each for demand in demands if (each := self._judge(demand, "call")) is not None]
+        requests = [each for demand in demands if (each := self._request_for(demand, "call")) is not None]
         if decision.action == "ask":
             facts = policy.request(evaluation, arguments, context, granted)
-            requests.append(self._request(reason=decision.reason, **facts))
+            requests.append(self._make_request(reason=decision.reason, **facts))
         if len(requests) < 2:
             return evaluation, requests[0] if requests else None
         # Under the permission of the first, so that a grant for the call's own permission doesn't cover all.
@@ -267,7 +267,7 @@ class Asking(ApprovalState):
             metadata={name: value for each in requests for name, value in each.metadata.items()},
         )
 
-    def _judge(self, demand: Ask, subject: Subject, **facts: Any) -> ApprovalRequest | None:
+    def _request_for(self, demand: Ask, subject: Subject, **facts: Any) -> ApprovalRequest | None:
         """The request for a demand, `None` if the rules allow it; raises a denial. A question has no "always"."""
         policy, granted = policy_of(self.permissions, self.tool), self.grants()
         folders = policy.folders(self.state.arguments, self.state.request)
@@ -278,7 +278,7 @@ class Asking(ApprovalState):
         if decision.action == "allow":
             return None
         allowed = (*granted, *(Rule(demand.permission, each, "allow") for each in demand.always))
-        return self._request(
+        return self._make_request(
             permission=demand.permission,
             patterns=demand.patterns,
             always=() if exact is None or subject == "question" else (exact,),
@@ -289,7 +289,7 @@ class Asking(ApprovalState):
             **facts,
         )
 
-    def _request(self, **facts: Any) -> ApprovalRequest:
+    def _make_request(self, **facts: Any) -> ApprovalRequest:
         """An approval request for this call; it holds the arguments as JSON text, so that they can't change."""
         state, tool = self.state, self.tool
         text = str(json_text(dict(state.arguments)))
@@ -306,7 +306,7 @@ class Asking(ApprovalState):
 
     def check(self, demand: Ask) -> None:
         """Raises `RefusedError` if the rules deny the running call this permission; doesn't ask the user."""
-        self._judge(demand, "permission")
+        self._request_for(demand, "permission")
 
     @property
     def access(self) -> Access:
@@ -340,7 +340,7 @@ class Asking(ApprovalState):
         hint = _check_question(hint, {"payload": payload, "stored": stored})
         facts = {"permission": QUESTION, "patterns": (self.tool.name,), "subject": "question"}
         own_id = {} if request is None else {"id": request}
-        raise self._leave_pending(self._request(**facts, hint=hint, payload=payload, **own_id), stored)
+        raise self._leave_pending(self._make_request(**facts, hint=hint, payload=payload, **own_id), stored)
 
     def _leave_pending(self, request: ApprovalRequest, stored: Any = None) -> CallError:
         """Sets `pending`, as the answer to this request comes later; returns the error that ends the run.

@@ -407,7 +407,7 @@ async def decide(state: CallState, unmarked: Sequence[Callback]) -> Decision:
     from pegboard.dispatch.permissions.evaluation import Decision
 
     try:
-        decision = await _judge(state)
+        decision = await _decide_by_rules(state)
         link = next((link for link in unmarked if _callbacks().applies(state, link)), None)
     except BaseException as error:  # noqa: BLE001  as in `run_call`
         _fail(state, error)
@@ -423,7 +423,7 @@ async def decide(state: CallState, unmarked: Sequence[Callback]) -> Decision:
     return decision
 
 
-async def _judge(state: CallState) -> Decision:
+async def _decide_by_rules(state: CallState) -> Decision:
     """`decide` by the marked callbacks and the rules; raises the call's error."""
     from pegboard.dispatch.approval.request import Always, Later, Once, Reject
     from pegboard.dispatch.permissions.evaluation import Decision

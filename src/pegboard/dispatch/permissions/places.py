@@ -135,7 +135,7 @@ class PathPattern:
     def _alike(self) -> PathPattern:
         """The pattern as it looks; itself if it looks as it is written."""
         rest = "" if self.rest is None else self.rest.pattern
-        alike = _alike(self.start), rest and (_alike(rest) or "*")
+        alike = _look_of(self.start), rest and (_look_of(rest) or "*")
         return self if alike == (self.start, rest) else _compile(*alike)
 
 
@@ -150,10 +150,10 @@ Name: TypeAlias = tuple[str, tuple[str, ...]]  # a path, and how it looks: as it
 
 def _name_of(path: str) -> Name:
     shown = () if path.isascii() and path.isprintable() else (visible(path), printable(path))
-    return path, tuple(map(_alike, (path, *shown)))
+    return path, tuple(map(_look_of, (path, *shown)))
 
 
-def _alike(path: str) -> str:
+def _look_of(path: str) -> str:
     """A path as it looks, casefolded if the system may ignore case."""
     if not (path.isascii() and path.isprintable() and " " not in path):
         path = "/".join(map(confusable_key, path.split("/")))
