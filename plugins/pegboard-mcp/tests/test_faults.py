@@ -189,6 +189,12 @@ def test_arguments_beside_a_command_list_must_be_a_list(args):
         mcp_toolset("bad", command=["server"], args=args)
 
 
+@pytest.mark.parametrize("name", ["start_timeout", "timeout", "most_timeout", "most_bytes", "most_tools"])
+def test_a_limit_of_0_or_less_is_refused(name):
+    with pytest.raises(ValueError, match=f"{name}: must be above 0"):
+        mcp_toolset("bad", command="server", **{"timeout": 1, name: -1})
+
+
 async def test_of_too_many_tools_the_first_are_offered():
     async with served("many_tools") as registry:
         offered = await registry.resolve()

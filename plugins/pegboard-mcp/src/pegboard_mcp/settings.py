@@ -127,7 +127,10 @@ class ServerSettings:
             raise ValueError("url: must be an address such as https://example.com/mcp")
         if self.client_secret is not None and self.client_id is None:
             raise ValueError("client_secret: it is the secret of a client_id, which is missing")
-        if self.most_timeout is not None and not 0 < (self.timeout or 0) <= self.most_timeout:
+        for key in ("start_timeout", "timeout", "most_timeout", "most_bytes", "most_tools"):
+            if (limit := getattr(self, key)) is not None and not limit > 0:
+                raise ValueError(f"{key}: must be above 0")
+        if self.most_timeout is not None and (self.timeout is None or self.timeout > self.most_timeout):
             raise ValueError("most_timeout: it needs a timeout that is not larger")
         for key in ("env", "headers", "rename"):
             table: Mapping[Any, Any] = getattr(self, key)
