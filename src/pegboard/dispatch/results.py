@@ -19,7 +19,7 @@ import attrs
 
 from pegboard.dispatch.state import CallState, time_limit
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of, log_failure
-from pegboard.json import MAX_DEPTH, json_problems
+from pegboard.json import MAX_DEPTH, json_problems, unicode_text
 from pegboard.schema.converter import foreign_writer
 from pegboard.schema.text_types import nearest_notation
 from pegboard.schema.unstructure import names_to_write, to_json_data
@@ -229,9 +229,9 @@ def _check(result: ToolResult) -> ToolResult:
     data = result.structured_content
     if data is None or not json_problems(data):
         return result
-    written = to_json_data(data)
-    content = result.content or (_with_media(data).content if _SIGN_OF_MEDIA.search(write_json(written)) else ())
-    return attrs.evolve(result, structured_content=written, content=content)
+    text = unicode_text(write_json(to_json_data(data)))
+    content = result.content or (_with_media(data).content if _SIGN_OF_MEDIA.search(text) else ())
+    return attrs.evolve(result, structured_content=json.loads(text), content=content)
 
 
 def _content_result(value: Any) -> ToolResult | None:
