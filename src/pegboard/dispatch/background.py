@@ -20,6 +20,7 @@ from pegboard.callbacks import maybe_await
 from pegboard.dispatch.arguments import parse
 from pegboard.dispatch.executors.execution import ExecutionRequest
 from pegboard.dispatch.operations import (
+    NO_CALL,
     Completion,
     Operation,
     OperationStore,
@@ -355,7 +356,7 @@ class Operations:
 
         def publish() -> None:
             try:
-                store.add(own.id, "{}", call_id=own.call_id, user=own.user, session=own.session)
+                store.add(own.id, NO_CALL, call_id=own.call_id, user=own.user, session=own.session)
                 store.finish(own.id, write_completion(completion))
             except Exception as error:  # noqa: BLE001  a host's store
                 log_failure("storing a completion", error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import attrs
 from attrs import field
@@ -114,9 +114,12 @@ class StoredCall(JsonRecord):
     index: int = 0  # in its batch
 
 
+NO_CALL: Final = "{}"  # the data of background work, which is stored as pending only until its result is, right after
+
+
 def read_calls(texts: Iterable[str]) -> list[StoredCall]:
     """Parses what `OperationStore.find` returns; what can't be read is logged."""
-    return list(_read(texts, "operation", StoredCall.from_json))
+    return list(_read((each for each in texts if each != NO_CALL), "operation", StoredCall.from_json))
 
 
 def _read(texts: Iterable[str], what: str, read: Callable[[Any], T]) -> Iterator[T]:
