@@ -45,45 +45,6 @@ _INCOMPLETE_NUMBER: Final = re.compile(rb"(?<=[0-9])(?:\.|[eE][+-]?)$")
 _DICT: Final[type[Any]] = dict
 
 
-def note(state: CallState, what: str, changes: Sequence[str]) -> None:
-    """Emits a note, `"coerced: a: string "1" -> number 1"`, and adds it to the result's metadata, as a list.
-
-    `what` is `"coerced"` or `"repaired"`, also the key in the metadata; `changes` has one line for each change.
-    """
-    if state.settings.emit is not None:
-        from pegboard.dispatch.events import CallUpdated, emit  # loaded with the first observer
-
-        emit(state, CallUpdated, note=f"{what}: {'; '.join(changes)}")
-    state.context.actions.show(None, {what: list(changes)})
-
-
-def parse_inner_text(state: CallState, tool: Tool, error: CallError) -> dict[str, Any]:
-    """The arguments of a call whose arguments were refused, if they were encoded twice and coercion is on.
-
-    Raises the given error otherwise.
-    """
-    given, limits = state.raw, state.settings.limits
-    if (inner := _inner_text(given, tool, limits)) is None:
-        raise error
-    arguments = parse(inner, limits)
-    state.coercions = ("(root): string -> object",)
-    note(state, "coerced", state.coercions)
-    return arguments
-
-
-def _inner_text(given: object, tool: Tool, limits: Limits) -> str | None:
-    """The inner text of arguments that were encoded twice, if coercion is on; else `None`."""
-    if not isinstance(given, str | bytes) or len(given) > limits.argument_bytes or not _coerces(tool, limits):
-        return None
-    if given.lstrip()[:1] not in ('"', b'"'):
-        return None
-    try:
-        inner: Any = strict_json(given.encode() if isinstance(given, str) else given)
-    except ValueError:
-        return None
-    return inner if isinstance(inner, str) and inner.lstrip().startswith("{") else None
-
-
 def parse_arguments(
     text: str | bytes, *, most_bytes: int, most_nodes: int = DEFAULT_LIMITS.argument_nodes
 ) -> dict[str, Any]:
@@ -188,6 +149,45 @@ def _refusal(problems: Sequence[str], *, detail: str | None = None) -> CallError
 
 def _refuse(reason: str) -> NoReturn:
     raise _refusal((problem((), reason),))
+
+
+def parse_inner_text(state: CallState, tool: Tool, error: CallError) -> dict[str, Any]:
+    """The arguments of a call whose arguments were refused, if they were encoded twice and coercion is on.
+
+    Raises the given error otherwise.
+    """
+    given, limits = state.raw, state.settings.limits
+    if (inner := _inner_text(given, tool, limits)) is None:
+        raise error
+    arguments = parse(inner, limits)
+    state.coercions = ("(root): string -> object",)
+    note(state, "coerced", state.coercions)
+    return arguments
+
+
+def _inner_text(given: object, tool: Tool, limits: Limits) -> str | None:
+    """The inner text of arguments that were encoded twice, if coercion is on; else `None`."""
+    if not isinstance(given, str | bytes) or len(given) > limits.argument_bytes or not _coerces(tool, limits):
+        return None
+    if given.lstrip()[:1] not in ('"', b'"'):
+        return None
+    try:
+        inner: Any = strict_json(given.encode() if isinstance(given, str) else given)
+    except ValueError:
+        return None
+    return inner if isinstance(inner, str) and inner.lstrip().startswith("{") else None
+
+
+def note(state: CallState, what: str, changes: Sequence[str]) -> None:
+    """Emits a note, `"coerced: a: string "1" -> number 1"`, and adds it to the result's metadata, as a list.
+
+    `what` is `"coerced"` or `"repaired"`, also the key in the metadata; `changes` has one line for each change.
+    """
+    if state.settings.emit is not None:
+        from pegboard.dispatch.events import CallUpdated, emit  # loaded with the first observer
+
+        emit(state, CallUpdated, note=f"{what}: {'; '.join(changes)}")
+    state.context.actions.show(None, {what: list(changes)})
 
 
 async def prepare(state: CallState, tool: Tool, function: Preparer, arguments: JsonObject) -> JsonObject:

@@ -306,7 +306,7 @@ class LockManager:
                 if not self._advance(handle):
                     handle.future = loop.create_future()
                 if handle.parent is not None:
-                    self._serve(self._everything)  # which the caller has released
+                    self._serve(self._everything)  # a shared caller has released it just now
         finally:
             self._settle()
         try:
