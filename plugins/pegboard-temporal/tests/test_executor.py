@@ -67,13 +67,17 @@ def release(files):
 
 async def test_a_server_without_standalone_activities_is_refused(tmp_path, files):
     older = Server(tmp_path, "--dynamic-config-value", "activity.enableStandalone=false")
+    cause = "this Temporal server lacks standalone activities; they need server 1.31 or newer"
     try:
         async with registry_for(older.address, "default", wait=5.0) as registry:
             result = await registry.call("hold", files, CONTEXT, call_id="toolu_old")
+            assert (result.kind, cause in result.text) == ("not_executed", True)
+            executor = registry.contributions.executor("temporal")
+            for asked in (executor.status(), executor.serve(Worker(LocalExecutor([])))):
+                with pytest.raises(ConnectionError, match=cause):
+                    await asked
     finally:
         older.kill()
-    assert result.kind == "not_executed"
-    assert "this Temporal server lacks standalone activities; they need server 1.31 or newer" in result.text
 
 
 async def test_an_unknown_namespace_is_refused_in_one_sentence_without_its_name(server, caplog):
@@ -272,6 +276,55 @@ async def test_a_client_doesnt_outlive_its_executor(server, monkeypatch):
     assert await executor.attach("unknown") is None
     await executor.aclose()
     assert [client() for client in clients] == [None]
+
+
+async def test_a_connection_ends_that_comes_after_its_executor_was_closed(server, monkeypatch):
+    connecting, gate, connect = threading.Event(), threading.Event(), link.connect
+
+    async def connect_later(settings):
+        connecting.set()
+        await asyncio.to_thread(gate.wait)
+        return await connect(settings)
+
+    monkeypatch.setattr(link, "connect", connect_later)
+    monkeypatch.setattr(link, "_CLOSE_SECONDS", 0.0)
+    executor = TemporalExecutor(Settings(address=server.address))
+    asked = asyncio.ensure_future(executor.attach("unknown"))
+    await asyncio.to_thread(connecting.wait)
+    (thread,) = (each for each in threading.enumerate() if each.name == "pegboard-temporal")
+    await executor.aclose()
+    gate.set()
+    with pytest.raises(ConnectionError, match="the connection was closed"):
+        await asked
+    await asyncio.to_thread(thread.join, 60.0)
+    assert not thread.is_alive()
+
+
+def test_first_calls_from_several_threads_share_a_connection(monkeypatch):
+    links, begin, over = [], threading.Barrier(8), threading.Event()
+
+    async def connect(settings):
+        await asyncio.to_thread(over.wait)
+        raise ConnectionError("the Temporal server can't be reached")
+
+    async def run(used, make):
+        links.append(used)
+
+    def call():
+        begin.wait()
+        asyncio.run(executor.attach("key"))
+
+    monkeypatch.setattr(link, "connect", connect)
+    monkeypatch.setattr(link.Link, "run", run)
+    executor = TemporalExecutor(Settings())
+    threads = [threading.Thread(target=call) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    over.set()
+    assert [each is links[0] for each in links] == [True] * 8
+    asyncio.run(executor.aclose())
 
 
 @pytest.mark.usefixtures("worker")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -35,7 +36,7 @@ from pegboard.worker import (
     not_run_response,
     read_response,
 )
-from pegboard_temporal.link import ClosedError, Link, started
+from pegboard_temporal.link import ClosedError, Link, refusal, started
 from pegboard_temporal.payloads import Payloads
 from pegboard_temporal.serving import PREFIX, beating, serve
 from pegboard_temporal.settings import Settings
@@ -80,6 +81,7 @@ class TemporalExecutor:
         self._wire: Final = Wire(codec=codec, most_bytes=self._payloads.most_bytes)
         self._calls: Final = dict[str, tuple[str, _Handler]]()  # by token: the key, and what handles messages
         self._link: Link | None = None
+        self._opening: Final = threading.Lock()  # calls come from several threads
 
     async def execute_tool(self, call: ExecutorCall) -> ExecutionResponse:
         """Runs one call of a tool by a worker.
@@ -161,9 +163,10 @@ class TemporalExecutor:
             await asyncio.get_running_loop().run_in_executor(None, link.close)
 
     def _open(self) -> Link:
-        if self._link is None or not self._link.is_open:
-            self._link = Link(self.settings, self._answer)
-        return self._link
+        with self._opening:
+            if self._link is None or not self._link.is_open:
+                self._link = Link(self.settings, self._answer)
+            return self._link
 
     # In the link's loop -----------------------------------------------------------------------------------------------
 
@@ -295,7 +298,4 @@ async def _is_over(run: _Run) -> bool:
 def _not_started(name: str, status: RPCStatusCode) -> ExecutionResponse:
     if status not in _REFUSALS:
         return lost_response(name, f"the Temporal server can't be reached ({status.name})")
-    why = f"the Temporal server refuses it ({status.name})"
-    if status is RPCStatusCode.UNIMPLEMENTED:
-        why = "this Temporal server lacks standalone activities; they need server 1.31 or newer"
-    return not_run_response(name, why)
+    return not_run_response(name, refusal(status))

@@ -24,7 +24,7 @@ from temporalio.common import RawValue, RetryPolicy, WorkerDeploymentVersion
 from temporalio.envconfig import ClientConfigProfile, ClientConfigTLS
 from temporalio.exceptions import ActivityAlreadyStartedError
 from temporalio.runtime import Runtime, TelemetryConfig
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from pegboard_temporal.settings import Settings
@@ -96,6 +96,13 @@ def _tls(tls: Mapping[str, str]) -> ClientConfigTLS:
     return ClientConfigTLS(
         disabled=False, server_name=name, server_root_ca_cert=ca, client_cert=cert, client_private_key=key
     )
+
+
+def refusal(status: RPCStatusCode) -> str:
+    """What the server says by this status to a request."""
+    if status is RPCStatusCode.UNIMPLEMENTED:
+        return "this Temporal server lacks standalone activities; they need server 1.31 or newer"
+    return f"the Temporal server refuses ({status.name})"
 
 
 def new_worker(client: Client, queue: str, run: Activity, **options: Any) -> Worker:
@@ -204,7 +211,7 @@ class Link:
         raise ClosedError(_CLOSED)
 
     def close(self) -> None:
-        """Cancels what runs, and ends the thread and the connection; blocks until then, at most 5 s."""
+        """Cancels what runs, and ends the thread and the connection; blocks until then, at most 10 s."""
         self.is_open = False
         with suppress(ConnectionError, TimeoutError, RuntimeError):  # there is no connection; or the loop is closed
             loop, stopping = self.ready.result(_CLOSE_SECONDS)[1:]  # without the client, to be freed
@@ -227,7 +234,8 @@ class Link:
             client = await connect(self.settings)
             async with new_worker(client, self.queue, self.answer, graceful_shutdown_timeout=timedelta(0)):
                 self.ready.set_result((client, asyncio.get_running_loop(), stopping))
-                await stopping.wait()
+                if self.is_open:  # else it was closed before it could be told
+                    await stopping.wait()
         except BaseException as error:  # noqa: BLE001  the next call gets it, and connects again
             if not self.ready.done():
                 self.ready.set_exception(error)

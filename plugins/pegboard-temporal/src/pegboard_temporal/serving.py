@@ -20,7 +20,7 @@ from temporalio.service import RPCError
 from pegboard.errors import log_failure
 from pegboard.json import strict_json
 from pegboard.worker import RemoteCaller, Wire, Worker
-from pegboard_temporal.link import LONGEST, connect, new_worker, started
+from pegboard_temporal.link import LONGEST, connect, new_worker, refusal, started
 from pegboard_temporal.payloads import MOST_INLINE, Payloads
 from pegboard_temporal.settings import Settings
 
@@ -65,8 +65,8 @@ async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Work
             worker.started.set()
             await worker.stopping.wait()
     except (RPCError, RuntimeError) as error:  # the SDK's texts have names and addresses
-        why = error.status.name if isinstance(error, RPCError) else "it takes no worker any more"
-        raise ConnectionError(f"the Temporal server refuses: {why}") from None
+        why = refusal(error.status) if isinstance(error, RPCError) else "the Temporal server takes no worker any more"
+        raise ConnectionError(why) from None
 
 
 async def _announce(client: Client, queue: str) -> None:

@@ -13,6 +13,7 @@ from temporalio.service import RPCError
 
 from pegboard.json import strict_json
 from pegboard.worker import ExecutorStatus, WorkerInfo
+from pegboard_temporal.link import refusal
 from pegboard_temporal.serving import PREFIX
 
 _MOST_LISTED: Final = 1_000  # activities, the newest; a server has no list of queues
@@ -28,7 +29,7 @@ async def read_status(queue: str, client: Client) -> ExecutorStatus:
     try:
         return await _read(queue, client)
     except RPCError as error:
-        raise ConnectionError(f"the Temporal server gives no status: {error.status.name}") from None
+        raise ConnectionError(refusal(error.status)) from None
 
 
 async def _read(queue: str, client: Client) -> ExecutorStatus:
