@@ -147,7 +147,7 @@ class _Loading:
         if manifest is not None and manifest.brings_only_tools:
             self.manager.record(found, "blocked", "blocked by the project's pegboard.toml")
             return True
-        cause = "the project's pegboard.toml blocks it and isn't trusted to: it brings more than tools"
+        cause = "the project's pegboard.toml blocks it and isn't trusted to: it may bring more than tools"
         self.manager.report(Problem.of(found.origin, f"{cause}; registry config trust lets the file block it"))
         return False
 
