@@ -115,6 +115,16 @@ async def test_what_another_has_locked_is_asked_for_and_accepted_and_nothing_mor
         assert "real__added" in (await registry.resolve()).names, "it is what was accepted last"
 
 
+async def test_locked_tools_are_offered_also_if_what_is_accepted_cannot_be_stored(tmp_path, caplog):
+    made = Machine(tmp_path)
+    write_lock(made.lock, Lock(), whole=True)
+    await made.lock_all()
+    made.accepted = made.accepted / "below a file"
+    async with made.registry() as (registry, _):
+        assert (await registry.resolve()).names == ("real__echo", "real__env")
+    assert "the accepted tools can't be stored" in caplog.text
+
+
 async def test_a_definition_that_changes_before_its_call_is_not_run(tmp_path):
     made = Machine(tmp_path)
     write_lock(made.lock, Lock(), whole=True)

@@ -92,6 +92,7 @@ class McpToolset(ToolsetBase):
         self.publishes = [accepted.path] if accepted is not None and settings.accept == "first" else None
         self.show_login: Callable[[str], None] | None = None
         self.identity = settings.reached_by
+        self._log = operator_log().getChild(f"mcp.{name}")
         self._file = accepted
         self._config = config
         self._pins: Mapping[str, str] | None = None  # what a trusted lock has of it
@@ -173,7 +174,7 @@ class McpToolset(ToolsetBase):
         own = {name: each for name, each in listed.tools.items() if name in same}
         accepted = Definitions(own, instructions=instructions, server=listed.server)
         if before is None or _digests(_Known(before)) != _digests(_Known(accepted)):
-            self._store(accepted)
+            self._try_to_store(accepted)
         else:
             self._accepted = accepted
 
@@ -216,7 +217,7 @@ class McpToolset(ToolsetBase):
         host, settings = Host(self.name, self._call_of_one_user), self.settings
         callbacks = Callbacks(
             self._take_list,
-            self._log,
+            self._take_log,
             host.elicit if settings.elicitation else None,
             host.sample if settings.sampling else None,
             self._login() if settings.oauth else None,
@@ -287,20 +288,23 @@ class McpToolset(ToolsetBase):
         if self._file is not None:
             self._file.write(self.name, definitions)
 
+    def _try_to_store(self, definitions: Definitions) -> None:
+        """As `_store`, but only in memory where the file can't be written."""
+        try:
+            self._store(definitions)
+        except OSError as error:
+            self._log.warning("the accepted tools can't be stored: %s", error)
+
     def _take_list(self, listed: list[Any], instructions: str, server: str) -> None:
         """Handles a list of the server; called in the connection's thread."""
         definitions = self._listed = Definitions.of(listed, self.settings.most_tools, instructions, server)
-        log = operator_log().getChild(f"mcp.{self.name}")
         for name, cause in definitions.problems[:_MOST_PROBLEMS]:
-            log.warning("%s", cause if name is None else f"tool {visible(name)[:80]!r}: {cause}")
+            self._log.warning("%s", cause if name is None else f"tool {visible(name)[:80]!r}: {cause}")
         if self._pins is not None:
             self._accept_pinned(definitions)
         elif self._accepted is None or self.settings.accept == "always":
             definitions.is_unseen = True  # also with "always": the user has reviewed neither
-            try:
-                self._store(definitions)
-            except OSError as error:
-                log.warning("the accepted tools can't be stored: %s", error)
+            self._try_to_store(definitions)
         self._compare(definitions)
 
     def _compare(self, listed: Definitions) -> None:
@@ -446,12 +450,11 @@ class McpToolset(ToolsetBase):
                 f"Ask the user to review it with 'registry mcp accept {self.name}'."
             )
 
-    def _log(self, level: str, logger: str, data: Any) -> None:
+    def _take_log(self, level: str, logger: str, data: Any) -> None:
         """Forwards the server's log to ours, and to running calls; called in the connection's thread."""
         text = visible(data if isinstance(data, str) else repr(data))[:_MOST_ERROR]
-        operator_log().getChild(f"mcp.{self.name}").log(
-            _LEVELS.get(level, logging.ERROR), "%s%s", f"{visible(logger)}: " if logger else "", text
-        )
+        source = f"{visible(logger)}: " if logger else ""
+        self._log.log(_LEVELS.get(level, logging.ERROR), "%s%s", source, text)
         if self._call_of_one_user() is not None:
             for running in tuple(self._running):
                 running.tell(running.context.metadata, log=text)
