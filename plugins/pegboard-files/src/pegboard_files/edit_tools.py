@@ -445,9 +445,10 @@ class PatchRun:
         )
 
     def _file_at(self, path: str, *, follow: bool = True) -> _PatchedFile:
+        """The file at a path, or none yet, as the patch has left it so far; not `follow`: a link itself."""
         root = self.roots.of(path)
         parts = resolve(root, path, create=True, follow=False)
-        if follow and root.place(parts) not in self._files:  # else it is a link that the patch deletes, or no link
+        if follow and root.place(parts) not in self._files:  # a link that the patch has deleted leads nowhere
             parts = resolve(root, path, create=True)
         place = root.place(parts)
         if place not in self._files:

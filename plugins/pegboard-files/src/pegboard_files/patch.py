@@ -350,6 +350,7 @@ class PatchedText:
         return []
 
     def _hits(self, lines: list[str], wanted: list[str], start: int, *, at_end: bool) -> Iterator[int]:
+        """Indexes at which lines equal those that are wanted, from `start` on, or only at their end."""
         if at_end:
             last = len(lines) - len(wanted)
             if last >= 0 and lines[last:] == wanted:
