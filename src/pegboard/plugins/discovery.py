@@ -222,8 +222,8 @@ class _Search:
         texts = {location: text for location, text in given.items() if text and _HEADER in text}  # it may name plugins
         if not texts:
             return
-        others = [each for each in of_name if not _folder(each).endswith(".egg-info")]  # which a build leaves there
-        roots = {os.path.realpath(root): root or "an import finder" for root in map(_root, reversed(others))}
+        installs = [each for each in of_name if not _folder(each).endswith(".egg-info")]  # which a build leaves behind
+        roots = {os.path.realpath(root): root or "an import finder" for root in map(_root, reversed(installs))}
         if len(roots) > 1:
             where = " and in ".join(reversed(roots.values()))
             self._report(None, name, f"is installed in {where}; what comes first on sys.path counts")
