@@ -12,6 +12,7 @@ import pytest
 from hpack import Encoder
 
 from pegboard import Policy, ToolRegistry, register_plugin, tool_of
+from pegboard.dispatch.executors import executor as calls_elsewhere
 from pegboard.testing import EXECUTOR_TOOLS, check_plugin
 from pegboard_temporal import Settings, TemporalExecutor, link, plugin
 
@@ -37,8 +38,9 @@ def test_loading_and_listing_import_no_client():
     ("settings", "cause"),
     [
         ({"adress": "a:1"}, "plugins.temporal.adress: unknown key. Did you mean 'address'?"),
-        ({"wait": 0}, "wait must be a number of at least 0.1, got 0"),
-        ({"heartbeat": float("nan")}, "heartbeat must be a number of at least 1, got nan"),
+        ({"wait": 0}, "wait must be a number from 0.1 to 31622400, got 0"),
+        ({"wait": float("inf")}, "wait must be a number from 0.1 to 31622400, got inf"),
+        ({"heartbeat": float("nan")}, "heartbeat must be a number from 1 to 31622400, got nan"),
         ({"queue": ".."}, "queue must be 1 to 64 of A-Z, a-z, 0-9, '_' and '-', got '..'"),
         ({"tls": {"cret": "a.pem"}}, "tls.cret: unknown key. Did you mean 'cert'?"),
         ({"tls": "yes"}, "tls must be true, or a table of texts"),
@@ -122,6 +124,25 @@ async def test_nothing_is_left_of_a_connection_that_failed(monkeypatch):
                     await asyncio.to_thread(thread.join)
     del registry
     assert len(links()) == before
+
+
+async def test_a_call_has_the_time_for_three_runs_as_workers_may_die(monkeypatch):
+    seconds, make = [], calls_elsewhere.new_deadline
+
+    def new_deadline(state, name, longest, grace):
+        seconds.append(longest)
+        return make(state, name, longest, grace)
+
+    async def connect(settings):
+        raise ConnectionError("the Temporal server can't be reached")
+
+    monkeypatch.setattr(calls_elsewhere, "new_deadline", new_deadline)
+    monkeypatch.setattr(link, "connect", connect)
+    async with ToolRegistry() as registry:
+        registry.register(ADD.evolve(policy=Policy(executor="away", timeout=600.0)))
+        registry.add("executors", "away", TemporalExecutor(Settings(wait=60.0, heartbeat=15.0)))
+        await registry.call("check_add", {"a": 1, "b": 2})
+    assert seconds == [3 * (600.0 + 60.0 + 15.0)]
 
 
 async def test_a_call_that_is_cancelled_while_the_executor_connects_cancels_no_other(monkeypatch):

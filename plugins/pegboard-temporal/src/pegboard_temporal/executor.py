@@ -69,8 +69,7 @@ class TemporalExecutor:
     Attributes:
         settings: As given.
         queue: The queue of calls that name none.
-        start_seconds: How long a call may take besides its time limit: until a worker takes it, and the death of one
-            shows.
+        start_seconds: How long a call may take besides its runs: until a worker takes it, and the death of one shows.
     """
 
     def __init__(self, settings: Settings = Settings(), codec: Codec | None = None) -> None:  # noqa: B008  frozen

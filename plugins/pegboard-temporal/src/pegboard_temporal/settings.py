@@ -14,6 +14,7 @@ from pegboard.worker import DEFAULT_QUEUE, check_queue
 
 _TEXTS: Final = ("address", "namespace", "api_key", "profile", "folder")
 _LEAST: Final = {"wait": 0.1, "heartbeat": 1.0}  # seconds
+_MOST: Final = 31_622_400  # seconds: a year
 _TLS: Final = ("ca", "cert", "key", "server_name")
 
 
@@ -54,8 +55,8 @@ class Settings:
         check_keys(tls, _TLS, "tls")
         for name, least in _LEAST.items():
             value: Any = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
-                raise ValueError(f"{name} must be a number of at least {least:g}, got {value!r:.40}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= _MOST:
+                raise ValueError(f"{name} must be a number from {least:g} to {_MOST}, got {value!r:.40}")
 
 
 def settings_from(data: Mapping[str, Any]) -> Settings:

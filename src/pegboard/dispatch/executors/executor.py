@@ -172,7 +172,7 @@ class ToolExecutor(Protocol):
     """Executor that receives the tool itself, and whose running tool can use its context.
 
     It enforces the request's time limit itself, not counting the time that the user takes to answer. If it takes more
-    than twice the limit plus `start_seconds` (an optional attribute; a minute by default), it is cancelled.
+    than twice the limit, or with `attach` three times, plus `start_seconds` (optional; by default 60), it is cancelled.
     """
 
     async def execute_tool(self, call: ExecutorCall) -> ExecutionResponse:
@@ -262,8 +262,8 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
         distribution=origin.distribution and f"{origin.distribution}=={origin.version}",
     )
     call = ExecutorCall(tool, request, state.context)
-    if hasattr(executor, "execute_tool"):  # it may queue the call, at most for its limit, and start up before that
-        factor, more = 2, getattr(executor, "start_seconds", _START_SECONDS)
+    if hasattr(executor, "execute_tool"):  # may queue the call for its limit, or run it thrice, after workers died
+        factor, more = 3 if hasattr(executor, "attach") else 2, getattr(executor, "start_seconds", _START_SECONDS)
         respond = partial(executor.execute_tool, call)
     else:
         factor, more, respond = 1, limits.grace, partial(_execute, call, executor)
@@ -275,7 +275,7 @@ async def run_remote(state: CallState, arguments: Mapping[str, Any], limit: floa
 async def attach_remote(state: CallState, tool: Tool) -> ToolResult | None:
     """The result of the run of this call that another process has started, if its executor has kept one."""
     executor, limit = await _executor_of(state, tool), time_limit(state, tool)
-    longest = None if limit is None else limit + state.settings.limits.grace
+    longest = None if limit is None else 3 * limit + getattr(executor, "start_seconds", state.settings.limits.grace)
     for attempt in range(tool.policy.retries + 1, 0, -1) if hasattr(executor, "attach") else ():
         key = execution_key(state, attempt)
         result = None if key is None else await _result_of(state, partial(executor.attach, key), longest)
