@@ -217,7 +217,8 @@ class SchemaSearch:
     def _apply_to_parts(self, keyword: str, rule: Any, schema: JsonSchema, value: Any) -> _Found:
         for step, part in self.parts(keyword, rule, schema, value):
             if part is False and keyword == "additionalProperties":
-                yield _Problem((step,), _unknown_key(list(schema.get("properties", {}))))
+                patterns = map("any that matches {:.100}".format, schema.get("patternProperties", {}))
+                yield _Problem((step,), _unknown_key([*schema.get("properties", {}), *patterns]))
             elif found := self.problems(part, value[step]):
                 yield from _below(step, found)
 
