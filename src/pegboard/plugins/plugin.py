@@ -92,13 +92,14 @@ class Plugin:
         self.thing = self.fetch()
         if os.name != "posix" and inspect.getattr_static(self.thing, NEEDS_POSIX, None) is not None:
             raise PluginError(self.name, NOT_HERE, distribution=self.origin.distribution)
-        handed = MappingProxyType(with_secrets(self.settings, self.faults, self.secrets))
+        resolved = MappingProxyType(with_secrets(self.settings, self.faults, self.secrets))
         try:
             if inspect.isclass(self.thing):
-                self.thing = accept_keywords(self.thing, ("settings", "given"))(handed, MappingProxyType(self.settings))
+                make = accept_keywords(self.thing, ("settings", "given"))
+                self.thing = make(resolved, MappingProxyType(self.settings))
             _find_implementations(self)
             hooks = ((hook, each) for hook in _REGISTERS for each in self.implementations.get(hook, ()))
-            errors = [error for hook, each in hooks if (error := _call_hook(self, hook, each, handed)) is not None]
+            errors = [error for hook, each in hooks if (error := _call_hook(self, hook, each, resolved)) is not None]
             if errors and not (self.callbacks or self.tools or self.toolsets or self.extras):
                 raise errors[0]  # noqa: TRY301  hidden below, as what the class raises is
         except BaseException as error:
