@@ -21,12 +21,8 @@ from pegboard_nats.settings import NatsSettings
 
 T = TypeVar("T")
 _Receive: TypeAlias = Callable[[Msg], Awaitable[None]]
-_OPTIONS: Final[Any] = {
-    "name": "pegboard",
-    "max_reconnect_attempts": -1,
-    "reconnect_time_wait": 0.25,  # seconds
-    "ping_interval": 15,  # seconds; a server that is silent for three of them is given up
-}
+# in seconds; a server that is silent for three of its pings is given up
+_OPTIONS: Final = dict[str, Any](name="pegboard", max_reconnect_attempts=-1, reconnect_time_wait=0.25, ping_interval=15)
 _RECONNECT_SECONDS: Final = 0.05
 _CHECK_SECONDS: Final = 1.0  # after which one side of a call asks whether the other is there
 _MOST_MISSED: Final = 3  # a side is away for a moment when the server was restarted

@@ -44,7 +44,7 @@ _AWAY: Final = (
     ServiceUnavailableError,
 )
 _CHANGED: Final = "what is stored of it was changed"
-_ALREADY_THERE: Final = 10077  # the server's code: the queue has this call
+_ALREADY_THERE: Final = 10077  # the server's code for what it can't store: here, a second one of this id
 
 
 @frozen
