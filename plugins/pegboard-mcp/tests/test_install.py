@@ -171,6 +171,12 @@ def test_a_damaged_toml_is_refused_and_left(folder, capsys, content):
     left_alone(folder / FILES["codex"], capsys, "codex", content)
 
 
+@pytest.mark.parametrize("content", [b"mcp_servers = {}", b'mcp_servers.other.command = "x"\nz = 1\n'])
+def test_a_toml_to_which_no_table_can_be_added_is_refused_and_left(folder, capsys, content):
+    """tomlkit would write the table before `z`, which would become a key of it."""
+    left_alone(folder / FILES["codex"], capsys, "codex", content)
+
+
 def left_alone(file, capsys, program, content):
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)

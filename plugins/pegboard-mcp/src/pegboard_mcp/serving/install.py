@@ -78,24 +78,26 @@ class McpProgram:
         try:
             data: Any = _read_toml(text) if is_toml else _read_json(text)
         except ValueError as error:
-            hint = "nothing was changed; correct it, or add the entry yourself, which --install shows without --write"
-            raise ConfigError(f"can't be read: {error}; {hint}", file=file) from None
+            raise ConfigError(f"can't be read: {error}; {_BY_HAND}, or correct it", file=file) from None
         servers = _table(data, self.key, file)
         entry = self.entry(served)
         before: MutableMapping[str, Any] = _table(servers, NAME, file, f"{self.key}.") if NAME in servers else {}
         for key in _OWN_KEYS.intersection(before) - set(entry):
             del before[key]
-        if before:
-            before.update(entry)
-        else:
-            servers[NAME] = _toml_table(entry) if is_toml else entry
-        if is_toml:
-            import tomlkit
-
-            return tomlkit.dumps(cast("Mapping[str, Any]", data))
+        try:
+            if before:
+                before.update(entry)
+            else:
+                servers[NAME] = _toml_table(entry) if is_toml else entry
+            if is_toml:
+                return _toml_text(data)
+        except ValueError as error:
+            hint = f"{_BY_HAND}, or write [{self.key}] as a table of its own"
+            raise ConfigError(f"can't be extended: {error}; {hint}", file=file) from None
         return json.dumps(data, indent=_indentation(text), ensure_ascii=False) + "\n"
 
 
+_BY_HAND: Final = "nothing was changed; add the entry yourself, which --install shows without --write"
 _OWN_KEYS: Final = frozenset({"command", "args", "url", "httpUrl", "type", "headers", "bearer_token_env_var"})
 """The keys that we write; other keys, such as `env`, are the user's."""
 
@@ -156,6 +158,20 @@ def _toml_table(entry: JsonObject) -> Any:
     for key, value in entry.items():
         table[key] = value
     return table
+
+
+def _toml_text(data: Any) -> str:
+    """The text of a document.
+
+    Raises:
+        ValueError: It would mean something else: tomlkit writes a new table before keys that stand behind dotted ones.
+    """
+    import tomlkit
+
+    text = tomlkit.dumps(data)
+    if tomlkit.parse(text).unwrap() != data.unwrap():
+        raise ValueError("other keys would become part of the new table")
+    return text
 
 
 def _read_toml(text: str) -> Any:
