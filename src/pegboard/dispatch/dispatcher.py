@@ -307,7 +307,7 @@ class Dispatcher:
         ruled = next((each.pending for each in answered.values() if each.pending.has_own_permissions), None)
         if ruled is not None and options.get("permissions") is None:
             text = f"{ruled.call.name} was suspended under permissions of its own batch: pass them again, to"
-            raise PendingError(f"{text} resume(permissions=...) or to the turn.")
+            raise PendingError(f"{text} resume(permissions=...) or to the turn")
         is_sequential = options.get("sequential", False)
         runnable = _without_conflicts(pending, answered, snapshot.find, context, sequential=is_sequential)
         batch = self.batch((each.pending.call for each in runnable.values()), context, snapshot, settings, **options)

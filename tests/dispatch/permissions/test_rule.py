@@ -160,7 +160,7 @@ def test_a_rule_without_a_pattern_applies_to_everything():
         ({"permission": 1, "action": "ask"}, "permission: must be a string, got int"),
         ({"permission": "a", "action": "ask", "field": 1}, "field: must be a string, got int"),
         ({"permission": "a", "action": ["ask"]}, "action: must be a string, got list"),
-        ({"permission": "a", "action": "forbid"}, 'Write action = "deny" and forbid = true.'),
+        ({"permission": "a", "action": "forbid"}, 'write action = "deny" and forbid = true'),
         ({"permission": "a", "action": "allow", "forbid": True}, "a rule that forbids has the action 'deny'"),
         ({"permission": "a", "action": "deny", "pattern": None}, "pattern: null is not a value; leave the key out"),
         ({"permission": "a", "action": None}, "action: missing"),

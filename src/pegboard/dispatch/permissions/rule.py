@@ -205,7 +205,7 @@ class Rule:
         if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
             raise ValueError(f"a rule must be a table, got {type(data).__name__}")  # noqa: TRY004  as documented
         if data.get("action") == "forbid":
-            raise ValueError("action: 'forbid' is not an action. Write action = \"deny\" and forbid = true.")
+            raise ValueError("action: 'forbid' is not an action; write action = \"deny\" and forbid = true")
         refuse_nulls({key: data[key] for key in ("pattern", "forbid") if key in data})
         return read_table(cls, {"pattern": "*", **({"action": "deny"} if data.get("forbid") else {}), **data}, "")
 
