@@ -44,10 +44,11 @@ def calling(server, queue, *tools):
 
 
 @asynccontextmanager
-async def working(server, queue, *tools):
+async def working(server, queue, *tools, **settings):
     """Context in which a worker of a queue has these tools, in this process."""
     worker = Worker(LocalExecutor(tools, permissions=Permissions(mode="bypass")), queue)
-    serving = asyncio.ensure_future(TemporalExecutor(Settings(address=server.address, **PATIENCE)).serve(worker))
+    made = Settings(address=server.address, **PATIENCE, **settings)
+    serving = asyncio.ensure_future(TemporalExecutor(made).serve(worker))
     await worker.started.wait()
     try:
         yield worker
@@ -216,6 +217,22 @@ async def test_a_call_whose_arguments_cant_be_written_isnt_run(server, tmp_path,
     async with registry_of(server, folder=str(tmp_path / "file")) as registry:
         result = await registry.call("check_add", {"a": 1, "b": 2, "file": "x" * 300_000}, CONTEXT)
     assert (result.kind, result.detail, caplog.text) == ("not_executed", "Not a directory", "")
+
+
+async def test_a_tool_whose_result_cant_be_written_runs_once(server, tmp_path, caplog):
+    runs = []
+
+    @tool(idempotent=True)
+    async def large() -> str:
+        """Returns a large result."""
+        runs.append(1)
+        return "x" * 300_000
+
+    (tmp_path / "file").touch()
+    folder = str(tmp_path / "file")
+    async with working(server, "unwritable", large, folder=folder), calling(server, "unwritable", large) as registry:
+        assert (await registry.call("large", {}, CONTEXT)).kind == "unknown_outcome"
+    assert (runs, [each.name for each in caplog.records]) == ([1], ["pegboard"])
 
 
 async def test_a_worker_that_is_told_to_stop_lets_its_calls_end(server, files):

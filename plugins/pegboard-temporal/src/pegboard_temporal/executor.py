@@ -97,6 +97,8 @@ class TemporalExecutor:
 
         def handle(data: bytes) -> Awaitable[bytes | None]:
             """In the link's loop: lets the caller's loop handle a message, and waits for it."""
+            if loop.is_closed():
+                raise LookupError("the call's loop was closed")
             return asyncio.wrap_future(context.run(asyncio.run_coroutine_threadsafe, handle_here(data), loop))
 
         try:

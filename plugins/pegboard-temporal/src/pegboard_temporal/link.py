@@ -22,11 +22,12 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import ActivityHandle, Client
 from temporalio.common import RawValue, RetryPolicy, WorkerDeploymentVersion
 from temporalio.envconfig import ClientConfigProfile, ClientConfigTLS
-from temporalio.exceptions import ActivityAlreadyStartedError
+from temporalio.exceptions import ActivityAlreadyStartedError, ApplicationError, ApplicationErrorCategory
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
+from pegboard.errors import log_failure
 from pegboard_temporal.settings import Settings
 
 T = TypeVar("T")
@@ -110,7 +111,14 @@ def new_worker(client: Client, queue: str, run: Activity, **options: Any) -> Wor
 
     @activity.defn(dynamic=True)
     async def any_activity(args: Sequence[RawValue]) -> RawValue:
-        return await run(args)
+        try:
+            return await run(args)
+        except Exception as error:  # noqa: BLE001  of whatever kind
+            if not isinstance(error, LookupError):  # else the caller that a message is for has ended
+                log_failure("an activity", error)
+            # Its tool has run, if any. The SDK would log another error, with the namespace.
+            options: Any = {"category": ApplicationErrorCategory.BENIGN, "non_retryable": True}
+            raise ApplicationError(type(error).__name__, **options) from None
 
     version = WorkerDeploymentConfig(WorkerDeploymentVersion("pegboard", "1"), use_worker_versioning=False)
     return Worker(
