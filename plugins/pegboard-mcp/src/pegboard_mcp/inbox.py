@@ -172,12 +172,12 @@ def _repair(text: bytes) -> bytes:
     Raises:
         ValueError: It isn't JSON.
     """
-    data: Any = json.loads(cut(text).decode("utf-8-sig", "replace"), strict=False)
+    data: Any = json.loads(_cut(text).decode("utf-8-sig", "replace"), strict=False)
     whole = json.dumps(data, ensure_ascii=False).encode("utf-16", "surrogatepass")
     return whole.decode("utf-16", "replace").encode()
 
 
-def cut(text: bytes) -> bytes:
+def _cut(text: bytes) -> bytes:
     """JSON with what is nested more than `MOST_LEVELS` deep replaced by a string.
 
     A definition that was cut is still nested deeply enough to be refused.

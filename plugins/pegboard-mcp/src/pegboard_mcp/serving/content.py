@@ -15,7 +15,7 @@ KIND: Final = "pegboard/kind"
 """Keys in `_meta`, where MCP requires a prefix on keys that aren't its own."""
 
 
-def listed(tool: Tool) -> JsonObject | None:
+def entry_of(tool: Tool) -> JsonObject | None:
     """A tool's entry in `tools/list`, or `None` if no server can offer it (a tool that a provider runs).
 
     `_meta` also has its origin, its tags and the digest of its spec. Icons come from the tool's

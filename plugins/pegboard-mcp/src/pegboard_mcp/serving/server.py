@@ -57,7 +57,7 @@ from pegboard.toolsets.predicates import Matches, Where, any_of
 from pegboard.typing import JsonObject
 from pegboard_mcp.serving.asking import Asker, RunningCall, WaitingCalls
 from pegboard_mcp.serving.client_tools import ANSWER, CAPABILITY, OFFER, AnswerParams, ClientTools, OfferParams
-from pegboard_mcp.serving.content import listed, result_json
+from pegboard_mcp.serving.content import entry_of, result_json
 from pegboard_mcp.serving.elicitation import ClientApprover
 from pegboard_mcp.serving.sessions import CLIENT, Request, Session, Sessions, connection_of
 from pegboard_mcp.serving.tasks import EXTENSION, RESULT_TOOL, TaskParams, Tasks, takes_tasks
@@ -143,7 +143,7 @@ class ToolServer:
             ("update", self._tasks.update),
         ):
             self.server.add_request_handler(f"tasks/{method}", TaskParams, self._of_task(work))
-        self._client_tools = ClientTools(self._tell)
+        self._client_tools = ClientTools(self._announce_to)
         self.server.add_request_handler(OFFER, OfferParams, self._offer_tools)
         self.server.add_request_handler(ANSWER, AnswerParams, self._take_answer)
         self.server.add_notification_handler("notifications/initialized", NotificationParams, self._note_client)
@@ -222,7 +222,7 @@ class ToolServer:
 
         return handle
 
-    async def _tell(self, request: Request) -> None:
+    async def _announce_to(self, request: Request) -> None:
         """Announces a change of the tools to one client, or without a session to all subscribers."""
         connection = connection_of(request)
         if connection in self._clients:
@@ -246,7 +246,7 @@ class ToolServer:
         session, context = self._sessions.of(request)
         resolved = await self._resolve(request, session, context)
         tools = sorted(resolved.tools, key=lambda tool: tool.name)
-        entries = [entry for tool in tools if (after is None or tool.name > after) and (entry := listed(tool))]
+        entries = [entry for tool in tools if (after is None or tool.name > after) and (entry := entry_of(tool))]
         page = entries[: self._most_listed]
         more = {"nextCursor": page[-1]["name"]} if len(entries) > len(page) else {}
         return {"resultType": "complete", **_NOT_CACHED, "tools": page, **more}
@@ -270,7 +270,7 @@ class ToolServer:
             return self._waiting.keep(call)
         outcome = call.running.result()
         if session.note(outcome.actions):
-            await self._tell(request)
+            await self._announce_to(request)
         result = outcome.results[0]
         answer = result_json(result, any_structure=_is_modern(request))
         if result.metadata.get("pending"):
