@@ -84,7 +84,7 @@ def load(
     own = {found: merged.settings(found.name, found.distribution) for found in discovery.entries}
     manager = PluginManager(registry, {found.name: of_plugin for found, of_plugin in own.items()}, config, seconds)
     registry.contributions.manager, registry.contributions.executors = manager, executor_setups(config)
-    loading = _Loading(manager, refresh=refresh, progress=progress)
+    loading = _Loading(manager, refresh=refresh and not live, progress=progress)  # live loads all again anyway
     wanted = loading.choose(discovery, names_to_block(config, block), config.enable)
     # Of several plugins of one name, the accepted one has the settings.
     manager.settings = {**manager.settings, **{found.name: own[found] for found in wanted}}

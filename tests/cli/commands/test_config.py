@@ -353,7 +353,7 @@ class TestProjectThatIsntTrusted:
         (home / "here" / "pegboard.toml").write_text(
             'block = ["warden", "other"]\n[rename]\n"demo:wipe" = "run_tests"\n[prefix]\ndemo = "safe_"'
         )
-        for more in ([], ["--live"]):
+        for more in ([], ["--live"], ["--live", "--refresh"]):
             assert run("list", "--names", *more)[1] == "count_words\nwipe\n"
             code, _, err = run("call", "count_words", "text=a", *more)
             assert (code, "guarded" in err) == (1, True)
