@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard.schema.converter import read_table
-from pegboard_shell.settings import Settings, environment_by, shell_by
+from pegboard_shell.settings import Settings, environment_of, shell_of
 
 
 @pytest.mark.parametrize(
@@ -52,20 +52,20 @@ def test_valid_settings():
 
 def test_only_named_variables_are_inherited():
     host = {"PATH": "/bin", "LC_TIME": "C", "API_KEY": "secret", "LD_PRELOAD": "x", "lc_all": "x"}
-    got = environment_by(Settings(), host)
+    got = environment_of(Settings(), host)
     assert (got["PATH"], got["LC_TIME"], got["PAGER"]) == ("/bin", "C", "cat")
     assert not got.keys() & {"API_KEY", "LD_PRELOAD", "lc_all"}
-    assert "API_KEY" in environment_by(Settings(inherit=("*",)), host)
-    assert environment_by(Settings(inherit=(), environment={"PAGER": "less"}), host)["PAGER"] == "less"
+    assert "API_KEY" in environment_of(Settings(inherit=("*",)), host)
+    assert environment_of(Settings(inherit=(), environment={"PAGER": "less"}), host)["PAGER"] == "less"
 
 
 @pytest.mark.parametrize("path", [".", "", ":", "bin:sbin", None])
 def test_a_path_without_an_absolute_folder_is_the_default(path):
     host = {} if path is None else {"PATH": path}
-    assert environment_by(Settings(), host)["PATH"].startswith("/usr/local/bin:")
-    assert environment_by(Settings(), {"PATH": f"{path or ''}:/opt/x::."})["PATH"] == "/opt/x"
+    assert environment_of(Settings(), host)["PATH"].startswith("/usr/local/bin:")
+    assert environment_of(Settings(), {"PATH": f"{path or ''}:/opt/x::."})["PATH"] == "/opt/x"
 
 
 def test_the_shell_is_the_configured_one_or_one_of_the_system():
-    assert shell_by(Settings(shell="/opt/sh")) == "/opt/sh"
-    assert shell_by(Settings()).endswith("sh")
+    assert shell_of(Settings(shell="/opt/sh")) == "/opt/sh"
+    assert shell_of(Settings()).endswith("sh")

@@ -389,7 +389,7 @@ def drain(source: Iterable[Any], context: ToolContext) -> Any:
                 item = next(generator)
             except StopIteration as end:
                 return items if end.value is None else end.value
-            left = _take(item, items, left, context)
+            left = _take_item(item, items, left, context)
     finally:
         if isinstance(generator, GeneratorType):
             generator.close()
@@ -401,7 +401,7 @@ async def drain_async(source: Any, context: ToolContext) -> list[Any]:
     items, left = list[Any](), MOST_VALUES
     try:
         async for item in source:
-            left = _take(item, items, left, context)
+            left = _take_item(item, items, left, context)
             if not len(items) % _ITEMS_AT_ONCE:
                 await asyncio.sleep(0)
     finally:
@@ -410,7 +410,7 @@ async def drain_async(source: Any, context: ToolContext) -> list[Any]:
     return items
 
 
-def _take(item: Any, items: list[Any], left: int, context: ToolContext) -> int:
+def _take_item(item: Any, items: list[Any], left: int, context: ToolContext) -> int:
     """Counts, stores and emits an item; returns how many values may still follow."""
     left = values_left(item, left - 1, _CHARACTERS, only_known=False)
     if left < 0:

@@ -92,7 +92,7 @@ class Settings:
     sessions: Annotated[int, Allowed("a number from 1 to 256", lambda number: 1 <= number <= 256)] = 16
 
 
-def environment_by(settings: Settings, host: Mapping[str, str] = os.environ) -> dict[str, str]:
+def environment_of(settings: Settings, host: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The environment of a command: inherited variables, those of `_PRESET`, and those of the settings, which win.
 
     Relative folders in `PATH` are left out, as commands could write programs there.
@@ -112,7 +112,7 @@ def _pattern_of(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, names)) or "(?!)")  # the pattern for no names matches nothing
 
 
-def shell_by(settings: Settings) -> str:
+def shell_of(settings: Settings) -> str:
     """The path of the shell."""
     return settings.shell or next((each for each in _SHELLS if os.access(each, os.X_OK)), "/bin/sh")
 

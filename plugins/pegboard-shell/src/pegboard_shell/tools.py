@@ -34,7 +34,7 @@ from pegboard_shell.effects import destroys, only_reads, overwrites
 from pegboard_shell.output import MOST_SHOWN, Output, RunningCommand, TextBuffer
 from pegboard_shell.sandbox import Sandbox, may_be_by_sandbox
 from pegboard_shell.sessions import Session, Sessions, incomplete_line_of, owner_of
-from pegboard_shell.settings import MOST_SECONDS, Settings, environment_by, open_folder, root_place, shell_by
+from pegboard_shell.settings import MOST_SECONDS, Settings, environment_of, open_folder, root_place, shell_of
 
 Words = Annotated[list[Annotated[str, MaxLen(30_000)]], MinLen(1), MaxLen(1_000)]
 Text = Annotated[str, MinLen(1), MaxLen(30_000)]
@@ -290,13 +290,13 @@ class ShellTools:
     def _make_command(
         self, call: ToolContext, arguments: Arguments, limit: float | None, *, in_sandbox: bool
     ) -> RunningCommand:
-        settings, environment = self.settings, environment_by(self.settings)
+        settings, environment = self.settings, environment_of(self.settings)
         environment |= {name.upper(): value for name, value in call.trace.items()}  # as OpenTelemetry reads it
         command, background = arguments.command, arguments.background
         folder = open_folder(settings, call.work_dir, arguments.folder)
         try:
             if isinstance(command, str):
-                argv = [shell_by(settings), "-c", command]
+                argv = [shell_of(settings), "-c", command]
             else:
                 argv = _find_program(command, environment["PATH"], folder.path)
             entry = folder.entry
