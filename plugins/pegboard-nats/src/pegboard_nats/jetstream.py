@@ -185,7 +185,7 @@ class JetStreamExecutor(NatsExecutor):
                     raise LostError("JetStream has lost it")
                 is_mine = await lasting(store.send, queue, id_, record)  # the other caller has withdrawn it
                 until = loop.time() + seconds
-            elif is_late and await self._may_withdraw(opened, queued) and await store.withdraw(queue, id_, queued):
+            elif is_late and await self._withdraw(store, queue, id_, queued, opened.inbox):
                 why = f"no worker took it from the queue {queue!r} in {seconds:g} s"
                 return not_run_response(name, why, opened.sent.start_hint(queue))
         answer = opened.answer.result()
@@ -193,12 +193,11 @@ class JetStreamExecutor(NatsExecutor):
             answer = await store.load(await lasting(store.find, id_) or Record(inbox=opened.inbox))
         return opened.sent.response(answer)
 
-    async def _may_withdraw(self, opened: OpenCall, queued: Record) -> bool:
-        """Whether a call in a queue is this caller's, or its caller is gone."""
-        if queued.inbox == opened.inbox:
-            return True
-        client = (await self._connections.get()).client
-        return await sign_of(client, f"{queued.inbox}.alive", self.settings.dead_after) in (b"", b"no")
+    async def _withdraw(self, store: Store, queue: str, id_: str, queued: Record, own: str) -> bool:
+        """Takes a call back that is this caller's, by its inbox, or whose caller is gone; gives whether that was so."""
+        sign, dead_after = f"{queued.inbox}.alive", self.settings.dead_after
+        is_left = queued.inbox == own or await sign_of(store.client, sign, dead_after) in (b"", b"no")
+        return is_left and await store.withdraw(queue, id_, queued)
 
 
 @frozen(eq=False)

@@ -120,9 +120,13 @@ class Store:
     Args:
         client: The client.
         settings: The settings.
+
+    Attributes:
+        client: As given.
     """
 
     def __init__(self, client: Client, settings: NatsSettings) -> None:
+        self.client: Final = client
         self._js: Final[Any] = client.jetstream()  # pyright: ignore[reportUnknownMemberType]
         self._most: Final = client.max_payload - 1_024  # the rest is for the head, and what a client adds
         self._settings: Final = settings
