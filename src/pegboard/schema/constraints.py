@@ -248,10 +248,14 @@ def _passes(function: Callable[..., object]) -> Constraint:
         function(None, attrs.fields(Constraint).accepts, value)  # any attribute: `Annotated` has none
         return True
 
-    name = getattr(function, "__qualname__", repr(function))
-    text = f"must pass {type(function).__name__ if ' at 0x' in name else name}"
     accepts = validate if type(function).__module__.startswith("attr.") else function
-    return Constraint(accepts, lambda _: Check(text, accepts, {}))
+    return Constraint(accepts, lambda _: Check(f"must pass {marker_text(function)}", accepts, {}))
+
+
+def marker_text(marker: object) -> str:
+    """A function or an object in `Annotated` by its name or code, for errors; by its class if that has an address."""
+    text = getattr(marker, "__qualname__", None) or repr(marker)
+    return type(marker).__name__ if " at 0x" in text else text
 
 
 def _one_of(given: Iterable[Any]) -> Constraint:

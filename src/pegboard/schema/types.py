@@ -52,6 +52,7 @@ from pegboard.schema.constraints import (
     expand_metadata,
     find_ignored_constraints,
     is_read_by_pydantic,
+    marker_text,
     narrow,
     needs_pydantic,
     notes_of,
@@ -346,13 +347,13 @@ class _Reader:
                 for each in several:
                     found = constrain(found or adapter, attrs.evolve(each, skips_null=True)) or found
             except NothingLeftError:
-                self.refuse(annotation, path, f"{_marker_text(marker)} leaves no value", "Remove it, or relax it.")
+                self.refuse(annotation, path, f"{marker_text(marker)} leaves no value", "Remove it, or relax it.")
             if not several:
                 hint = "Use annotated_types, pydantic's AfterValidator(...), or check the value in the function."
-                why = f"{_marker_text(marker)} looks like a constraint, and can't be applied"
+                why = f"{marker_text(marker)} looks like a constraint, and can't be applied"
                 self.refuse(annotation, path, why, hint)
             if found is None:
-                why = f"{_marker_text(marker)} doesn't apply to {_annotation_text(annotation.__origin__)}"
+                why = f"{marker_text(marker)} doesn't apply to {_annotation_text(annotation.__origin__)}"
                 self.refuse(annotation, path, why, "Remove it, or correct the type.")
             adapter = found
         return adapter
@@ -505,11 +506,6 @@ class _Reader:
             return adapter
         del self._aliases[key]
         return adapter.inner
-
-
-def _marker_text(marker: object) -> str:
-    text = getattr(marker, "__qualname__", None) or repr(marker)
-    return type(marker).__name__ if " object at 0x" in text else text
 
 
 def _is_read_alike(adapter: TypeAdapter) -> bool:
