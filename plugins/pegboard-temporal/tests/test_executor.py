@@ -21,7 +21,7 @@ from pegboard import CallError, Permissions, Policy, Rule, ToolContext, ToolRegi
 from pegboard.execution import LocalExecutor
 from pegboard.testing import EXECUTOR_TOOLS
 from pegboard.worker import Worker
-from pegboard_temporal import Settings, TemporalExecutor, link
+from pegboard_temporal import Settings, TemporalExecutor, link, serving
 
 pytestmark = pytest.mark.slow
 SHORT = Path(__file__).with_name("short_program.py")
@@ -280,18 +280,35 @@ async def test_the_outcome_of_a_call_whose_executor_is_closed_is_unknown(server,
     assert not caplog.text
 
 
-async def test_a_client_doesnt_outlive_its_executor(server, monkeypatch):
-    clients, connect = [], link.connect
+@pytest.fixture
+def clients(monkeypatch):
+    """Weak references to the clients that are made."""
+    made, connect = [], link.connect
 
-    async def connect_noted(settings):
-        client = await connect(settings)
-        clients.append(weakref.ref(client))
+    async def connect_noted(*args):
+        client = await connect(*args)
+        made.append(weakref.ref(client))
         return client
 
     monkeypatch.setattr(link, "connect", connect_noted)
+    monkeypatch.setattr(serving, "connect", connect_noted)
+    return made
+
+
+async def test_a_client_doesnt_outlive_its_executor(server, clients):
     executor = TemporalExecutor(Settings(address=server.address))
     assert await executor.attach("unknown") is None
     await executor.aclose()
+    assert [client() for client in clients] == [None]
+
+
+async def test_a_client_doesnt_outlive_a_worker_that_is_refused(server, clients, monkeypatch):
+    async def start_activity(*args, **options):
+        raise RPCError("not here", RPCStatusCode.UNIMPLEMENTED, b"")
+
+    monkeypatch.setattr(Client, "start_activity", start_activity)
+    with pytest.raises(ConnectionError, match="lacks standalone activities"):
+        await TemporalExecutor(Settings(address=server.address)).serve(Worker(LocalExecutor([])))
     assert [client() for client in clients] == [None]
 
 

@@ -146,8 +146,13 @@ class TemporalExecutor:
         Raises:
             ConnectionError: The server can't be reached, or refuses.
         """
-        await serve(self.settings, self._wire, self._payloads, worker)
-        gc.collect()  # frees the client, whose threads may abort the interpreter if they outlive it
+        try:
+            return await serve(self.settings, self._wire, self._payloads, worker)
+        except ConnectionError as error:
+            failure = f"{error}"  # without its traceback, which has the client
+        finally:
+            gc.collect()  # frees the client, whose threads may abort the interpreter if they outlive it
+        raise ConnectionError(failure)
 
     async def status(self) -> ExecutorStatus:
         """The workers, the queues and the running calls.
