@@ -219,7 +219,7 @@ def test_no_other_plugin_gets_the_names_of_tools_of_one_that_is_held_back(site) 
     write(site.folder / "second.py", "")
     install(site.folder, "second", "1.0", "[pegboard]\nfirst = second\n", record="second.py,,\n")
     site("third", GREETER.format(name="greet_first"))
-    assert pegboard.load().tools() == ()
+    assert pegboard.load().tools() == pegboard.load(refresh=True).tools() == ()
 
 
 @LOADING
@@ -299,10 +299,12 @@ def test_loading_accepts_no_names(both, tmp_path) -> None:
 @pytest.mark.parametrize(
     "config", [Config(project_block=("second",)), Config(project_block=("second",), conflicts="keep")]
 )
-def test_an_untrusted_project_cant_release_a_name(both, config) -> None:
+@LOADING
+def test_an_untrusted_project_cant_release_a_name(both, config, live) -> None:
     both("tools")
     accept({"tools": {"same": "dist-second"}})
-    registry = pegboard.load(config=config)
+    pegboard.load()  # now their tools are cached
+    registry = pegboard.load(config=config, live=live)
     assert set(causes(registry, "tools")) == (set() if config.conflicts else {"first"})
 
 

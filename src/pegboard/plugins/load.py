@@ -84,14 +84,13 @@ def load(
     own = {found: merged.settings(found.name, found.distribution) for found in discovery.entries}
     manager = PluginManager(registry, {found.name: of_plugin for found, of_plugin in own.items()}, config, seconds)
     registry.contributions.manager, registry.contributions.executors = manager, executor_setups(config)
-    loading = _Loading(manager, refresh=refresh and not live, progress=progress)  # live loads all again anyway
+    loading = _Loading(manager, refresh=refresh, progress=progress)
     wanted = loading.choose(discovery, names_to_block(config, block), config.enable)
     # Of several plugins of one name, the accepted one has the settings.
     manager.settings = {**manager.settings, **{found.name: own[found] for found in wanted}}
     if live:
-        for found in wanted:
-            if not loading.leave_out(found, loading.manifest(found)):
-                manager.load(found)
+        for found in [each for each in wanted if not loading.leave_out(each, loading.manifest(each))]:
+            manager.load(found)
     else:
         loading.list_all(wanted)
     names = [found.name for found in discovery.entries]  # in load order, which isn't that of their records so far
@@ -146,6 +145,7 @@ class _Loading:
             return False
         if manifest is not None and manifest.brings_only_tools:
             self.manager.record(found, "blocked", "blocked by the project's pegboard.toml")
+            self.manager.reserve_all(found, manifest)  # so that no other gets its names
             return True
         cause = "the project's pegboard.toml blocks it and isn't trusted to: it may bring more than tools"
         self.manager.report(Problem.of(found.origin, f"{cause}; registry config trust lets the file block it"))
@@ -155,7 +155,7 @@ class _Loading:
         """Registers all plugins by their manifests, the cache, or else a first load."""
         by_name = {found.name: found for found in wanted}
         self.manager.on_stale = lambda name: self.cache.forget(by_name[name], self.manager.settings.get(name, {}))
-        known = {found: self.manifest(found) for found in wanted}
+        known = {found: None if self.refresh else self.manifest(found) for found in wanted}
         if os.name != "posix":
             for found, manifest in known.items():
                 if manifest is not None and NEEDS_POSIX in manifest.hooks:
@@ -167,11 +167,8 @@ class _Loading:
         known |= self._first_load(probed)
         listed: list[tuple[FoundPlugin, PluginManifest]] = []
         for found, manifest in known.items():
-            if manifest is not None and manifest.failure is None:
-                if self.leave_out(found, manifest):
-                    self.manager.reserve_all(found, manifest)  # so that no other gets its names
-                else:
-                    listed.append((found, manifest))
+            if manifest is not None and manifest.failure is None and not self.leave_out(found, manifest):
+                listed.append((found, manifest))
         self.manager.list_plugins(listed)
         for found, manifest in known.items():
             if manifest is None and not self.leave_out(found, None):
@@ -181,8 +178,6 @@ class _Loading:
 
     def manifest(self, found: FoundPlugin) -> PluginManifest | None:
         """As `lookup_manifest`, but reports faults; while tracebacks are logged, without failures, to log theirs."""
-        if self.refresh:
-            return None
         faults: list[str] = []
         manifest = lookup_manifest(found, self.manager.settings.get(found.name, {}), self.cache, faults)
         self.manager.report(*(Problem.of(found.origin, fault) for fault in faults))
