@@ -414,7 +414,7 @@ class Registrar:
         make = self.contributions.find("models", provider)
         if make is None:
             why = not_provided("models", provider, self.contributions.names("models"))
-            raise ModelError(why if "/" in name else f"{name!r} must be PROVIDER/MODEL. {why}")
+            raise ModelError(why if "/" in name else f"{name!r} must be PROVIDER/MODEL; {why}")
         if not own_name:
             raise ModelError(f"{name!r} names no model; write {provider}/MODEL", provider=provider)
         try:

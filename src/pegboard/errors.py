@@ -154,7 +154,7 @@ def first_party() -> Mapping[str, Mapping[str, str]]:
 
 
 def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
-    """`"No installed plugin provides 'openai': pip install pegboard-openai"`; near misses where no package is known.
+    """`"no installed plugin provides 'openai': pip install pegboard-openai"`; near misses where no package is known.
 
     A near miss that isn't installed comes with its package; the package's names of other kinds count as near misses.
     `kind`: `"exporters"`, `"models"` or `"executors"`.
@@ -162,14 +162,14 @@ def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
     ours = first_party()
     packages, names = ours[kind], sorted(set(known))
     if name in packages:
-        return f"No installed plugin provides {name!r}: pip install {packages[name]}"
+        return f"no installed plugin provides {name!r}: pip install {packages[name]}"
     elsewhere = {table.get(name) for table in ours.values()}  # a model of 'google' has the exporter 'gemini'
     near = [each for each in packages if packages[each] in elsewhere] or suggest(name, {*names, *packages})
     installs = sorted({packages[each] for each in near if each in packages and each not in names})
     more = f" (pip install {' '.join(installs)})" if installs else ""
     what = {"models": "providers of models"}.get(kind, kind)
     there = f"Known {what}: {', '.join(names)}" if names else f"No {what} are known"
-    return f"No installed plugin provides {name!r}.{did_you_mean(near)}{more} {there}"
+    return f"no installed plugin provides {name!r}.{did_you_mean(near)}{more} {there}"
 
 
 def checked(what: str, value: Any, *kinds: type) -> Any:

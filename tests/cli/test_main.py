@@ -45,7 +45,7 @@ def test_an_unknown_command_names_near_misses(run, registry):
 def test_a_command_of_a_package_that_is_not_installed_names_it(run, name):
     code, _, err = run(name)
     assert code == 2
-    assert f"No installed plugin provides {name!r}: pip install pegboard-{name}" in err
+    assert f"no installed plugin provides {name!r}: pip install pegboard-{name}" in err
 
 
 def test_a_group_without_a_command_prints_its_usage(run):

@@ -110,10 +110,10 @@ def test_several_executors_of_one_kind_have_their_own_settings(registry) -> None
 @pytest.mark.parametrize(
     ("executors", "told"),
     [
-        ({}, "No installed plugin provides 'eu'. Known executors: coded, far, fixed"),
+        ({}, "no installed plugin provides 'eu'. Known executors: coded, far, fixed"),
         (
             {"eu": {"kind": "fra"}},
-            "No installed plugin provides 'fra'. Did you mean 'far'? Known executors: coded, eu, far",
+            "no installed plugin provides 'fra'. Did you mean 'far'? Known executors: coded, eu, far",
         ),
         ({"eu": {"kind": "far", "adress": "x"}}, "executors.eu.adress: unknown setting. Did you mean 'address'?"),
         ({"eu": {"kind": "far", "address": {"env": "NO_SUCH"}}}, "executors.eu: setting 'address' is left out: the "),

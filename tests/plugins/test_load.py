@@ -525,7 +525,7 @@ class TestInstalled:
     def test_a_blocked_plugin_offers_nothing(self, monkeypatch):
         monkeypatch.setenv("PEGBOARD_BLOCK", "anthropic")
         with pytest.raises(
-            ExportError, match=r"^No installed plugin provides 'anthropic': pip install pegboard-anthropic$"
+            ExportError, match=r"^no installed plugin provides 'anthropic': pip install pegboard-anthropic$"
         ):
             ToolRegistry().exporter("anthropic")
 
@@ -639,12 +639,12 @@ class TestRegistered:
             ToolRegistry().exporter("antropic")
 
         assert str(caught.value) == (
-            "No installed plugin provides 'antropic'. Did you mean 'anthropic'? (pip install pegboard-anthropic) "
+            "no installed plugin provides 'antropic'. Did you mean 'anthropic'? (pip install pegboard-anthropic) "
             "No exporters are known"
         )
-        with pytest.raises(ModelError, match=r"^No installed plugin provides 'x'\. No providers of models are known$"):
+        with pytest.raises(ModelError, match=r"^no installed plugin provides 'x'\. No providers of models are known$"):
             ToolRegistry().model("x/y")
-        with pytest.raises(ModelError, match=r"^No installed plugin provides 'openai': pip install pegboard-openai$"):
+        with pytest.raises(ModelError, match=r"^no installed plugin provides 'openai': pip install pegboard-openai$"):
             ToolRegistry().model("openai/gpt-5")
 
     def test_a_model_is_made_by_its_provider(self, registry):
@@ -656,7 +656,7 @@ class TestRegistered:
         [
             ("scriptet/small", r"provides 'scriptet'\. Did you mean 'scripted'\? Known providers of models: "),
             ("gemini/small", r"'gemini'\. Did you mean 'google'\?"),
-            ("gpt-5", r"'gpt-5' must be PROVIDER/MODEL\. No installed plugin provides 'gpt-5'\."),
+            ("gpt-5", r"'gpt-5' must be PROVIDER/MODEL; no installed plugin provides 'gpt-5'\."),
             ("scripted", r"scripted: 'scripted' names no model; write scripted/MODEL"),
             ("scripted/", r"names no model"),
         ],

@@ -372,10 +372,10 @@ def test_misspelt_renames_are_reported(run, site, home, key, finding):
     [
         ('[tools.wpe]\nqueue = "q"', "configuration: tools: no plugin registers a tool called 'wpe'"),
         ('[tools."w*"]\nexecutor = "thread"', None),
-        ('[tools.wipe]\nexecutor = "far"', "tool 'wipe': No installed plugin provides 'far'."),
+        ('[tools.wipe]\nexecutor = "far"', "tool 'wipe': no installed plugin provides 'far'."),
         (
             '[tools.wipe]\nexecutor = "eu"\n[executors.eu]\nkind = "far"',
-            "configuration: executors.eu: No installed plugin provides 'far'.",
+            "configuration: executors.eu: no installed plugin provides 'far'.",
         ),
     ],
 )

@@ -303,8 +303,8 @@ async def test_cancelling_a_call_cancels_its_executor():
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("cloud", "No installed plugin provides 'cloud'. Known executors: other"),
-        ("process", "No installed plugin provides 'process': pip install pegboard-processes"),
+        ("cloud", "no installed plugin provides 'cloud'. Known executors: other"),
+        ("process", "no installed plugin provides 'process': pip install pegboard-processes"),
     ],
 )
 def test_an_unknown_executor_is_not_executed_and_its_package_is_named(name, hint, monkeypatch):
@@ -313,7 +313,7 @@ def test_an_unknown_executor_is_not_executed_and_its_package_is_named(name, hint
     registry.register(Tool.from_schema("far", {"type": "object"}, lambda arguments: None, executor=name))
     registry.add("executors", "other", Remote(None))
     result = call(registry)
-    assert (result.kind, result.text) == ("not_executed", f"far was not run. {hint}")
+    assert (result.kind, result.text) == ("not_executed", f"far was not run: {hint}")
 
 
 def test_an_executor_whose_plugin_fails_is_not_executed(monkeypatch):
@@ -716,7 +716,7 @@ def test_a_tool_may_run_in_another_executor_which_is_closed_with_it(local):
     assert cloud.is_closed
     missing = run_locally(local(far), "add", a=3)
     assert missing.kind == "not_executed"
-    assert missing.error == "add was not run. No installed plugin provides 'cloud'. No executors are known"
+    assert missing.error == "add was not run: no installed plugin provides 'cloud'. No executors are known"
 
 
 def test_a_declared_permission_is_required(local):

@@ -344,7 +344,7 @@ async def _executor_of(state: CallState, tool: Tool) -> Any:
         async with asyncio.timeout(_START_SECONDS):  # it may import a plugin, or a client
             return await find(name)
     except LookupError as error:
-        raise CallError("not_executed", f"{tool.name} was not run. {error}") from None
+        raise CallError("not_executed", f"{tool.name} was not run: {error}") from None
     except Exception as error:
         text = f"{tool.name} was not run: its executor {name!r} can't be loaded."
         raise CallError("not_executed", text, detail=detail_of(error)) from error
