@@ -191,6 +191,19 @@ async def test_a_server_without_jetstream_is_named_with_what_to_do(tmp_path):
         made.kill()
 
 
+async def test_an_account_without_jetstream_is_named_by_the_server(tmp_path):
+    (tmp_path / "server.conf").write_text("accounts { A { users: [{user: ann, password: p}] } }")
+    made = Server(tmp_path / "data", "-c", str(tmp_path / "server.conf"))
+    executor = JetStreamExecutor(made.settings(wait=0.1, user="ann", password="p"))
+    try:
+        for asked in (executor.serve(worker()), executor.status(), executor.attach("key")):
+            with pytest.raises(ConnectionError, match="JetStream not enabled for account"):
+                await asked
+        await executor.aclose()
+    finally:
+        made.kill()
+
+
 async def test_status_stores_nothing(server):
     client = await nats.connect(server.url)
     status = await JetStreamExecutor(server.settings(prefix="unused")).status()
