@@ -359,7 +359,7 @@ def test_a_disposed_callback_isnt_called(registry):
 def test_an_unknown_stage_or_argument_of_a_callback_is_refused(registry):
     with pytest.raises(RegistrationError, match=r"unknown stage 'before_tools'\. Did you mean 'before_tool'"):
         registry.add_callback("before_tools", lambda: None)
-    with pytest.raises(RegistrationError, match=r"callback for after_tool: .* asks for 'outcome'; there are context"):
+    with pytest.raises(RegistrationError, match=r"after_tool: .* has a parameter 'outcome'; it may have context"):
         registry.add_callback("after_tool", lambda outcome: None)
 
 

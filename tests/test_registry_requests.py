@@ -169,7 +169,7 @@ def test_a_built_in_step_is_set_by_its_name(registry):
     ("name", "thing", "why"),
     [
         ("pack_tools", never, "processor 'pack_tools' is built in"),
-        ("mine", lambda nosuch: None, "asks for 'nosuch'"),
+        ("mine", lambda nosuch: None, "has a parameter 'nosuch'"),
         ("mine", 5, "is not a callable object"),
         ("", never, "name .*(has to|must) be a text"),
     ],

@@ -168,16 +168,16 @@ def accept_keywords(function: Callable[..., Any], names: Sequence[str]) -> Calla
         raise TypeError(f"{_name_of(function)} has no signature to read; wrap it in a function") from error
     if len(names) == 1 and [each.kind for each in parameters] == [inspect.Parameter.POSITIONAL_ONLY]:
         return function  # such as a list's `append`: with one value the name doesn't matter
-    there_are = f"there are {', '.join(names)}"
+    may_have = f"it may have {', '.join(names)}"
     takes: list[str] = []
     for each in parameters:
         if each.kind is inspect.Parameter.VAR_KEYWORD:
             takes.extend(names)
         elif each.kind is not inspect.Parameter.VAR_POSITIONAL:
             if each.default is inspect.Parameter.empty and each.name not in names:
-                raise TypeError(f"{_name_of(function)} asks for {each.name!r}; {there_are}")
+                raise TypeError(f"{_name_of(function)} has a parameter {each.name!r}; {may_have}")
             if each.kind is inspect.Parameter.POSITIONAL_ONLY and each.name in names:
-                raise TypeError(f"{_name_of(function)} asks for {each.name!r} by position only; {there_are}, by name")
+                raise TypeError(f"{_name_of(function)} has {each.name!r} by position only; {may_have}, by name")
             takes.append(each.name)
     ordinary = inspect.Parameter.POSITIONAL_OR_KEYWORD
     if tuple(each.name for each in parameters if each.kind is ordinary) == tuple(names):

@@ -348,7 +348,7 @@ class ToolRegistry(Registrar):
             given = tuple(cast("Iterable[ToolCall]", calls))
             for call in given:
                 if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass anything
-                    raise TypeError(f"calls are ToolCalls, not {call!r:.80}; registry.parse(...) reads a model's")
+                    raise TypeError(f"expected a ToolCall, got {call!r:.80}; registry.parse(...) reads a model's")
             _, dispatcher, snapshot, settings = await self._ready([call.name for call in given], resolved, context)
             return dispatcher.batch(given, context, snapshot, settings, **options)
         from pegboard.dispatch.approval.pending import PendingCalls, match_answers

@@ -417,7 +417,7 @@ def test_exceptions_of_built_in_steps_are_problems_too(built_in):
 @pytest.mark.parametrize(
     ("name", "function", "says"),
     [
-        ("p", lambda tools: None, r"request processor 'p': .* asks for 'tools'; there are request, "),
+        ("p", lambda tools: None, r"request processor 'p': .* has a parameter 'tools'; it may have request, "),
         *(("p", function, r"request processor 'p': .* is not a callable object") for function in (None, 5, "text")),
         *((name, print, "name must be a text") for name in ("", None, 5)),
     ],

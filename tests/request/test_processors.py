@@ -182,7 +182,7 @@ class Unwilling(PlainToolset):
     ("toolset", "cause"),
     [
         (speaking(raises), "toolset 't': ValueError: no luck"),
-        (speaking(lambda nosuch: None), "asks for 'nosuch'; there are context"),
+        (speaking(lambda nosuch: None), "has a parameter 'nosuch'; it may have context"),
         (speaking(5), "toolset 't': TypeError: instructions must be a text or a list of texts, got int"),
         (speaking(["a", 5]), "toolset 't': TypeError: instructions must be a text or a list of texts, got list"),
         (speaking("x" * (_MOST_CHARACTERS + 1)), "instructions may have 100,000 characters, got 100,001"),
@@ -278,7 +278,7 @@ async def ends():
         (raises, "ValueError: no luck"),
         (ends, "SystemExit: 3"),
         (lambda: "text", "TypeError: returned str; it must return a ModelRequest or None"),
-        (lambda nosuch: None, "asks for 'nosuch'; there are request, context"),
+        (lambda nosuch: None, "has a parameter 'nosuch'; it may have request, context"),
     ],
 )
 def test_a_tool_that_fails_is_skipped(function, cause, plugin):
