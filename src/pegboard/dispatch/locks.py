@@ -249,9 +249,8 @@ class LockManager:
     @property
     def is_idle(self) -> bool:
         """Whether no lock is held or awaited."""
-        everything = self._everything
-        is_held = everything.used or everything.reserved or self._semaphores or self._entered
-        return not (is_held or everything.queue or self._released)
+        is_held = self._everything.used or self._everything.reserved or self._semaphores or self._entered
+        return not (is_held or self._everything.queue or self._released)
 
     def use_backend(self, has_backend: bool) -> None:
         """Sets `has_backend`."""
