@@ -238,13 +238,8 @@ def test_of_a_name_in_two_folders_the_first_on_the_path_counts(tmp_path):
     (install(tmp_path / "second", "built", "1.0", kind="egg-info") / "entry_points.txt").write_bytes(b"\xff")
     discovery = discover([str(tmp_path / "first"), str(tmp_path / "second")])
     assert plugins(discovery) == [("demo", "demo_tools", None)]
-    assert causes(discovery) == [
-        (
-            None,
-            "my-demo",
-            f"is installed in {tmp_path / 'first'} and in {tmp_path / 'second'}; what comes first on sys.path counts",
-        )
-    ]
+    cause = f"is installed in {tmp_path / 'first'} and in {tmp_path / 'second'}; what comes first on sys.path counts"
+    assert causes(discovery) == [(None, "my-demo", cause)]
 
 
 def add_to_record(path: str, folder: Path) -> None:

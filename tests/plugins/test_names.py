@@ -277,11 +277,15 @@ def test_accepted_names_are_private_and_a_broken_file_has_none(site, tmp_path, m
 
 
 @LOADING
-def test_no_other_gets_the_names_of_a_distribution_that_is_left_out(both, site, live) -> None:
-    """Otherwise a package could cause it to be left out, and take its place."""
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_other_gets_the_names_of_a_distribution_that_is_left_out(both, site, live, fails) -> None:
+    """Otherwise a package could cause it to be left out, or to fail, and take its place."""
     both("tools")
     accept({"tools": {"same": "dist-first"}, "plugins": {"first": "dist-first"}})
-    install(site.folder, "dist-first", "0")
+    if fails:
+        write(site.folder / "first_made_up.py", "1 / 0")
+    else:
+        install(site.folder, "dist-first", "0")
     registry = pegboard.load(live=live)
     assert registry.tools() == ()
     assert causes(registry, "tools")["second"].startswith("dist-first has the name, and not dist-second")

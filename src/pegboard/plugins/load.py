@@ -167,14 +167,14 @@ class _Loading:
         known |= self._first_load(probed)
         listed: list[tuple[FoundPlugin, PluginManifest]] = []
         for found, manifest in known.items():
-            if manifest is not None and manifest.failure is None and not self.leave_out(found, manifest):
+            if manifest is not None and manifest.failure is not None:
+                self.manager.record(found, "quarantined", manifest.failure, guards=GUARDS in manifest.hooks)
+            elif manifest is not None and not self.leave_out(found, manifest):
                 listed.append((found, manifest))
         self.manager.list_plugins(listed)
         for found, manifest in known.items():
             if manifest is None and not self.leave_out(found, None):
                 self.manager.load(found)
-            elif manifest is not None and manifest.failure is not None:
-                self.manager.record(found, "quarantined", manifest.failure, guards=GUARDS in manifest.hooks)
 
     def manifest(self, found: FoundPlugin) -> PluginManifest | None:
         """As `lookup_manifest`, but reports faults; while tracebacks are logged, without failures, to log theirs."""

@@ -222,7 +222,9 @@ class PluginManager:
             plugin.denying = Callback(nonblocking(lambda *_call: refusal), owner)
         plugin.failure = PluginError(plugin.name, cause, distribution=plugin.origin.distribution)
         plugin.record = plugin.record.evolve(status=status, cause=cause, load=None)
-        self.registry.contributions.change(partial(self._with_record, plugin))
+        if status == "quarantined" and plugin.origin.distribution is not None and not plugin.is_listed:
+            self.owners.reserve(plugin.origin.distribution)  # what it brings isn't known, but may be accepted
+        self.registry.contributions.change(lambda now: self._with_record(plugin, self._settle_conflicts(now)))
         if status == "quarantined":
             self.report(Problem.of(plugin.origin, cause, offers=plugin.manifest.offers))
 
