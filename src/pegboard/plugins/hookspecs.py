@@ -132,7 +132,7 @@ def pegboard_register_models(register: RegisterNamed, settings: Mapping[str, Any
 
 
 def pegboard_register_services(register: Callable[..., None], settings: Mapping[str, Any]) -> None:
-    """Registers services, which tools, processors and other plugins find by type. Since 0.2.
+    """Registers services, which tools, processors and other plugins find by type. Since 0.3.
 
     `register` takes a type, a value of it or a factory, and `scope=`, as `registry.provide` does. The host's service
     of a type takes precedence.
@@ -147,7 +147,7 @@ def pegboard_register_commands(group: click.Group) -> None:
 
 
 def pegboard_diagnose(report: Callable[[str, str | None], None], registry: ToolRegistry) -> None:
-    """Reports what is wrong with the plugin's data or environment, for `registry doctor`. Since 0.2.
+    """Reports what is wrong with the plugin's data or environment, for `registry doctor`. Since 0.3.
 
     Args:
         report: Takes a problem, and what to do about it, a sentence each; or a note, and `None`, since 0.3.
@@ -156,7 +156,7 @@ def pegboard_diagnose(report: Callable[[str, str | None], None], registry: ToolR
 
 
 def pegboard_guards_calls() -> None:
-    """Marks a plugin without which no call runs, if it has settings and isn't loaded. Never called. Since 0.2."""
+    """Marks a plugin without which no call runs, if it has settings and isn't loaded. Never called. Since 0.3."""
 
 
 def pegboard_needs_posix() -> None:
@@ -220,7 +220,7 @@ def pegboard_repair_call(
 
 
 def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Answer | Awaitable[Answer | None] | None:
-    """Called where a call needs approval, before the host's approver; not for what rules deny. Since 0.2.
+    """Called where a call needs approval, before the host's approver; not for what rules deny. Since 0.3.
 
     Returns:
         `None` to leave it to the next, and finally to the user; or the answer: `Once`, `Always`, `Reject` or `Later`.
@@ -231,7 +231,7 @@ def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Ans
 def pegboard_wrap_call(
     call: WrappedCall, context: ReadonlyContext, call_next: Callable[[], Awaitable[ToolResult]]
 ) -> ToolResult | Awaitable[ToolResult] | None:
-    """Wraps a whole call, from its lookup to the last callback; the first in order is the outermost. Since 0.2.
+    """Wraps a whole call, from its lookup to the last callback; the first in order is the outermost. Since 0.3.
 
     Called for every call, also unknown, invalid and denied ones, and for a suspended call each time it runs; in the
     task and the context variables of the call, unless it is plain and runs in a thread.
