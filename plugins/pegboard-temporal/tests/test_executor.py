@@ -280,6 +280,25 @@ async def test_the_outcome_of_a_call_whose_executor_is_closed_is_unknown(server,
     assert not caplog.text
 
 
+@pytest.mark.usefixtures("worker")
+async def test_a_call_that_was_cancelled_before_its_executor_closes_ends_on_the_server(server, files, monkeypatch):
+    begun, ended, cancel = threading.Event(), [], ActivityHandle.cancel
+
+    async def cancel_slowly(handle):
+        begun.set()
+        await asyncio.sleep(1)
+        ended.append(await cancel(handle))
+
+    async with registry_for(server.address, "default", **PATIENCE) as registry:
+        call = asyncio.ensure_future(registry.call("hold", files, CONTEXT, call_id="toolu_left"))
+        while not Path(files["file"]).exists():  # noqa: ASYNC110, ASYNC240  the worker makes it
+            await asyncio.sleep(0.02)
+        monkeypatch.setattr(ActivityHandle, "cancel", cancel_slowly)
+        call.cancel()
+        await asyncio.to_thread(begun.wait)
+    assert ended == [None]
+
+
 @pytest.fixture
 def clients(monkeypatch):
     """Weak references to the clients that are made."""

@@ -160,7 +160,8 @@ async def started(
         yield await asyncio.shield(starting)
     except asyncio.CancelledError:
         with suppress(RPCError, TimeoutError, ActivityAlreadyStartedError):  # it has ended, or the server is away
-            await asyncio.wait_for((await starting).cancel(), _CLOSE_SECONDS)
+            async with asyncio.timeout(_CLOSE_SECONDS):  # in this task, which `Link` cancels only once
+                await (await starting).cancel()
         raise
 
 
@@ -236,7 +237,7 @@ class Link:
         gc.collect()  # frees the client, whose threads may abort the interpreter if they outlive it
 
     async def _stay(self) -> None:
-        """Connects, and stays so until it is to close; then the thread cancels the calls, which tell the server."""
+        """Connects, and stays so until it is to close; then it cancels the calls, which tell the server."""
         stopping = asyncio.Event()
         try:
             client = await connect(self.settings)
@@ -251,3 +252,9 @@ class Link:
             with self._beginning:
                 self.is_open = False
             await asyncio.sleep(0)  # what was begun before becomes a task, to be cancelled
+            calls = asyncio.all_tasks() - {asyncio.current_task()}
+            for each in calls:
+                if not each.cancelling():  # else it tells the server already
+                    each.cancel()
+            if calls:
+                await asyncio.wait(calls, timeout=_CLOSE_SECONDS)
