@@ -31,8 +31,8 @@ class Settings:
         queue: The queue of calls that name none.
         wait: Seconds in which a worker has to take a call; else it isn't run.
         heartbeat: Seconds without a sign of its worker after which a call counts as lost. Workers give one each third.
-        folder: A folder that callers and workers share, such as a network drive, for what is longer than Temporal
-            stores; `None` limits arguments and results to 1.9 MB.
+        folder: A folder that callers and workers, of one user, share, such as a network drive, for what is longer than
+            Temporal stores; `None` limits arguments and results to 1.9 MB.
     """
 
     address: str | None = field(default=None, repr=False)
