@@ -45,7 +45,6 @@ from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry
-    from pegboard.tools.spec import Policy
     from pegboard.toolsets.predicates import Predicate
 
 DEFAULT_QUEUE: Final = "default"
@@ -391,7 +390,10 @@ class Worker:
             where: Only these tools.
             facts: `queue`, `max_concurrency`, `name`.
         """
-        tools = [each.evolve(policy=_here(each.policy, executor)) for each in await registry.resolve(where=where)]
+        tools = [
+            tool.evolve(policy=attrs.evolve(tool.policy, executor=None)) if tool.policy.executor == executor else tool
+            for tool in await registry.resolve(where=where)
+        ]
         others = {name for each in tools if (name := each.policy.executor) not in (None, "loop", "thread")}
         executors = dict[str, Any]()
         for name in others:
@@ -455,10 +457,6 @@ class Worker:
             text = f"{request.tool} ran, but its result can't be sent: {error}."
             kind, more = ("limit", " Request less.") if isinstance(error, TooLongError) else ("invalid_output", "")
             return wire.write(_answer(ExecutionResponse.failed(kind, f"{text}{more}")))
-
-
-def _here(policy: Policy, executor: str) -> Policy:
-    return attrs.evolve(policy, executor=None) if policy.executor == executor else policy
 
 
 def _answer(response: ExecutionResponse) -> JsonObject:
