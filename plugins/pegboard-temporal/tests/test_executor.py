@@ -15,7 +15,7 @@ import pytest
 from caller_program import CONTEXT, registry_for
 from conftest import PATIENCE, Server, Workers
 from temporalio.client import ActivityHandle, Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError, RPCStatusCode, WorkflowService
 
 from pegboard import CallError, Permissions, Policy, Rule, ToolContext, ToolRegistry, tool, tool_of
 from pegboard.execution import LocalExecutor
@@ -200,14 +200,15 @@ async def test_a_call_whose_sending_was_cut_off_may_have_run(server, files, monk
 
 @pytest.mark.usefixtures("worker")
 async def test_a_result_is_asked_for_again_when_its_connection_was_cut(server, monkeypatch):
-    cuts, result = [RPCStatusCode.INTERNAL, RPCStatusCode.RESOURCE_EXHAUSTED], ActivityHandle.result
+    cuts = [RPCStatusCode.INTERNAL, RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.CANCELLED]
+    poll = WorkflowService.poll_activity_execution
 
-    async def cut(handle):
+    async def cut(*args, **options):
         if cuts:
             raise RPCError("h2 protocol error", cuts.pop(), b"")
-        return await result(handle)
+        return await poll(*args, **options)
 
-    monkeypatch.setattr(ActivityHandle, "result", cut)
+    monkeypatch.setattr(WorkflowService, "poll_activity_execution", cut)
     async with registry_of(server) as registry:
         assert (await registry.call("check_add", {"a": 1, "b": 2})).structured_content == {"result": 3}
 

@@ -36,7 +36,7 @@ from pegboard.worker import (
     not_run_response,
     read_response,
 )
-from pegboard_temporal.link import ClosedError, Link, refusal, started
+from pegboard_temporal.link import ClosedError, Link, refusal, result_of, started
 from pegboard_temporal.payloads import Payloads
 from pegboard_temporal.serving import PREFIX, beating, serve
 from pegboard_temporal.settings import Settings
@@ -234,7 +234,7 @@ class TemporalExecutor:
         while True:
             began = monotonic()
             try:
-                answer = await self._payloads.read(await run.result(), key)
+                answer = await self._payloads.read(await result_of(run), key)
                 return self._answered(answer)
             except ActivityFailureError as error:
                 return await self._failure(run, name, error.cause, hint)

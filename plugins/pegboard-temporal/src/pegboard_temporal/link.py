@@ -165,6 +165,22 @@ async def started(
         raise
 
 
+async def result_of(run: ActivityHandle[RawValue]) -> RawValue:
+    """The result of an activity.
+
+    Raises:
+        ActivityFailureError: It has none.
+        RPCError: The server can't be reached, or refuses; also where the request alone was cancelled on its way, which
+            the SDK raises as a cancellation of the task.
+    """
+    try:
+        return await run.result()
+    except asyncio.CancelledError as error:
+        if isinstance(error.__cause__, RPCError):
+            raise error.__cause__ from None
+        raise
+
+
 class ClosedError(ConnectionError):
     """The connection was closed while a call ran."""
 

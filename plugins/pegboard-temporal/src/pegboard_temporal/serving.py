@@ -20,7 +20,7 @@ from temporalio.service import RPCError
 from pegboard.errors import log_failure
 from pegboard.json import strict_json
 from pegboard.worker import RemoteCaller, Wire, Worker
-from pegboard_temporal.link import LONGEST, connect, new_worker, refusal, started
+from pegboard_temporal.link import LONGEST, connect, new_worker, refusal, result_of, started
 from pegboard_temporal.payloads import MOST_INLINE, Payloads
 from pegboard_temporal.settings import Settings
 
@@ -136,4 +136,4 @@ class _Line:
         payloads = [await self.payloads.write(message, self.key) for message in messages]
         place: Any = {"id": uuid4().hex, "task_queue": self.queue, "wait": _ANSWER_SECONDS}
         async with started(self.client, self.settings, "pegboard-message", self.token, *payloads, **place) as handle:
-            return await handle.result()
+            return await result_of(handle)
