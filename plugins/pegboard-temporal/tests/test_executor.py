@@ -300,6 +300,34 @@ async def test_a_call_that_was_cancelled_before_its_executor_closes_ends_on_the_
     assert ended == [None]
 
 
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_call_that_begins_while_its_executor_closes_ends_on_the_server(
+    server, files, monkeypatch, is_cancelled
+):
+    begun, ended, start, cancel = threading.Event(), [], Client.start_activity, ActivityHandle.cancel
+
+    async def start_slowly(*args, **options):
+        handle = await start(*args, **options)
+        begun.set()
+        await asyncio.sleep(1)
+        return handle
+
+    async def cancel_noted(handle):
+        ended.append(await cancel(handle))
+
+    monkeypatch.setattr(Client, "start_activity", start_slowly)
+    monkeypatch.setattr(ActivityHandle, "cancel", cancel_noted)
+    async with registry_for(server.address, "default", **PATIENCE) as registry:
+        call = asyncio.ensure_future(registry.call("hold", files, CONTEXT, call_id=f"toolu_begins_{is_cancelled}"))
+        await asyncio.to_thread(begun.wait)
+        if is_cancelled:
+            call.cancel()
+            await asyncio.wait([call])
+    await asyncio.wait([call])
+    assert ended == [None]
+
+
 @pytest.fixture
 def clients(monkeypatch):
     """Weak references to the clients that are made."""

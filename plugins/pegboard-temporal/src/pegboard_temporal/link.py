@@ -36,6 +36,7 @@ LONGEST: Final = timedelta(days=30)
 """For what runs; Temporal's limits can't stop while the user is asked, so the worker keeps the tool's own."""
 _CLOSE_SECONDS: Final = 5.0
 _PAUSE: Final = 0.5
+_STARTING: Final = "pegboard-temporal-starting"
 _CLOSED: Final = "the connection was closed"
 _HERE: Final = "localhost:7233"
 _AWAY: Final = "the Temporal server can't be reached"
@@ -155,7 +156,8 @@ async def started(
         "heartbeat_timeout": timedelta(seconds=settings.heartbeat),
         "retry_policy": RetryPolicy(maximum_attempts=attempts, backoff_coefficient=1.0),
     }
-    starting = asyncio.ensure_future(client.start_activity(name, args=args, result_type=RawValue, **limits, **options))
+    begun = client.start_activity(name, args=args, result_type=RawValue, **limits, **options)
+    starting = asyncio.create_task(begun, name=_STARTING)
     try:
         yield await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -270,7 +272,8 @@ class Link:
             await asyncio.sleep(0)  # what was begun before becomes a task, to be cancelled
             calls = asyncio.all_tasks() - {asyncio.current_task()}
             for each in calls:
-                if not each.cancelling():  # else it tells the server already
+                # Else it tells the server already; or is to end, as its call has to know what to cancel.
+                if not each.cancelling() and each.get_name() != _STARTING:
                     each.cancel()
             if calls:
                 await asyncio.wait(calls, timeout=_CLOSE_SECONDS)
