@@ -189,9 +189,11 @@ async def test_a_call_that_is_forbidden_while_its_executor_connects_isnt_sent(se
         assert (await call).kind == "denied"
 
 
-async def test_a_call_whose_sending_was_cut_off_may_have_run(server, files, monkeypatch):
+@pytest.mark.parametrize(("status", "seconds"), [(RPCStatusCode.UNKNOWN, 0), (RPCStatusCode.NOT_FOUND, 1)])
+async def test_a_call_whose_sending_was_cut_off_may_have_run(server, files, monkeypatch, status, seconds):
     async def start_activity(*args, **options):
-        raise RPCError("h2 protocol error", RPCStatusCode.UNKNOWN, b"")
+        await asyncio.sleep(seconds)  # the SDK, which has sent it again
+        raise RPCError("h2 protocol error", status, b"")
 
     async with registry_for(server.address, "cut", **PATIENCE) as registry:
         monkeypatch.setattr(Client, "start_activity", start_activity)

@@ -36,7 +36,7 @@ from pegboard.worker import (
     not_run_response,
     read_response,
 )
-from pegboard_temporal.link import ClosedError, Link, refusal, result_of, started
+from pegboard_temporal.link import FIRST_TRY_SECONDS, ClosedError, Link, refusal, result_of, started
 from pegboard_temporal.payloads import Payloads
 from pegboard_temporal.serving import PREFIX, beating, serve
 from pegboard_temporal.settings import Settings
@@ -207,13 +207,14 @@ class TemporalExecutor:
             "id_conflict_policy": ActivityIDConflictPolicy.FAIL,
         }
         for activity_id in _ids_of(key):
+            began = monotonic()
             try:
                 async with started(client, self.settings, name, *args, id=activity_id, **options) as handle:
                     return await self._response(handle, key, name, hint)
             except ActivityAlreadyStartedError:
                 run = _run_of(client, activity_id)
             except RPCError as error:
-                return _not_started(name, error.status)
+                return _not_started(name, error.status, monotonic() - began)
             is_over = await _is_over(run)
             try:
                 return await self._response(run, key, name, hint)
@@ -301,7 +302,7 @@ async def _is_over(run: _Run) -> bool:
         return False
 
 
-def _not_started(name: str, status: RPCStatusCode) -> ExecutionResponse:
-    if status not in _REFUSALS:
+def _not_started(name: str, status: RPCStatusCode, seconds: float) -> ExecutionResponse:
+    if status not in _REFUSALS or seconds > FIRST_TRY_SECONDS:  # of several tries, it is the last's; the first may run
         return lost_response(name, f"the Temporal server can't be reached ({status.name})")
     return not_run_response(name, refusal(status))

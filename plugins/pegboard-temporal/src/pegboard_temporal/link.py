@@ -24,7 +24,7 @@ from temporalio.common import RawValue, RetryPolicy, WorkerDeploymentVersion
 from temporalio.envconfig import ClientConfigProfile, ClientConfigTLS
 from temporalio.exceptions import ActivityAlreadyStartedError, ApplicationError, ApplicationErrorCategory
 from temporalio.runtime import Runtime, TelemetryConfig
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RetryConfig, RPCError, RPCStatusCode
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from pegboard.errors import log_failure
@@ -36,6 +36,9 @@ LONGEST: Final = timedelta(days=30)
 """For what runs; Temporal's limits can't stop while the user is asked, so the worker keeps the tool's own."""
 _CLOSE_SECONDS: Final = 5.0
 _PAUSE: Final = 0.5
+_RETRY_MILLISECONDS: Final = 1_000  # after which the SDK repeats a request that has failed, about
+FIRST_TRY_SECONDS: Final = 0.75
+"""In which a request that has ended was sent once."""
 _STARTING: Final = "pegboard-temporal-starting"
 _CLOSED: Final = "the connection was closed"
 _HERE: Final = "localhost:7233"
@@ -69,8 +72,9 @@ async def _try_to_connect(options: Mapping[str, Any], identity: str | None) -> C
     """A client; or why there is none. An error would keep the runtime alive by its traceback."""
     # The default runtime outlives the interpreter, which then may abort. Its logs have addresses.
     runtime = Runtime(telemetry=TelemetryConfig(logging=None))
+    retries = RetryConfig(initial_interval_millis=_RETRY_MILLISECONDS)
     try:
-        client = await Client.connect(**options, identity=identity, runtime=runtime)
+        client = await Client.connect(**options, identity=identity, runtime=runtime, retry_config=retries)
         # Here, as a worker that learns of it later ends by a cancellation of its task.
         await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
     except ValueError:
