@@ -177,6 +177,16 @@ def test_a_toml_to_which_no_table_can_be_added_is_refused_and_left(folder, capsy
     left_alone(folder / FILES["codex"], capsys, "codex", content)
 
 
+def test_a_toml_with_values_that_equal_nothing_or_stand_apart_is_extended(folder, capsys):
+    file, values = folder / FILES["codex"], 'b.x = nan\na = [1, -inf, 1979-05-27]\nb."y z" = 07:32:00\n'
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{values}[mcp_servers.other]\nz = 1\n[tools]\n[mcp_servers.more]\n")
+    assert f"{file}.bak" in run(capsys, "codex", "--write", *ARGS)
+    assert file.read_text().startswith(values)
+    servers = {"other": {"z": 1}, "more": {}, "pegboard": ENTRIES["codex"][1]}
+    assert read(file.read_text(), "codex")["mcp_servers"] == servers
+
+
 def left_alone(file, capsys, program, content):
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)

@@ -169,7 +169,9 @@ def _toml_text(data: Any) -> str:
     import tomlkit
 
     text = tomlkit.dumps(data)
-    if tomlkit.parse(text).unwrap() != data.unwrap():
+    # As texts: nan isn't equal to itself.
+    after, wanted = (json.dumps(each.unwrap(), sort_keys=True, default=str) for each in (tomlkit.parse(text), data))
+    if after != wanted:
         raise ValueError("other keys would become part of the new table")
     return text
 
