@@ -109,6 +109,10 @@ def test_what_was_accepted_on_first_use_is_shown_whole_where_one_tool_has_change
     assert '\n  "description": "Echoes.",' in shown.partition("All that real lists now:")[2]
 
 
+def test_json_before_a_subcommand_is_refused_and_not_ignored(registry):
+    assert "--json comes after the subcommand" in registry("mcp", "--json", "list", code=2)
+
+
 def test_its_commands_report_wrong_settings(registry, tmp_path):
     file = tmp_path / "config" / "pegboard" / "pegboard.toml"
     file.parent.mkdir(parents=True)

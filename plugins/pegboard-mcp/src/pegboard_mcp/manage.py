@@ -65,6 +65,8 @@ def with_servers(options: Options, mcp_config: str | None) -> Options:
 def mcp_command(context: click.Context, *, as_json: bool, mcp_config: str | None) -> Any:
     """List the configured MCP servers, and accept, test or log in to them."""
     with_servers(context.ensure_object(Options), mcp_config)
+    if as_json and context.invoked_subcommand is not None:
+        raise click.UsageError("--json comes after the subcommand", context)
     return context.invoke(list_command, as_json=as_json) if context.invoked_subcommand is None else None
 
 
