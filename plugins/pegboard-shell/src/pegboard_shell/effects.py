@@ -49,7 +49,8 @@ _DESTROYERS: Final = """
     npm uninstall *|pip uninstall *|apt *remove *|apt *purge *|apt-get *remove *|apt-get *purge *
 """
 _APPENDS: Final = re.compile("-[^-]*a.*|--append")  # an option of `tee`
-_KEEPS: Final = re.compile("-[^-]*n.*|--no-clobber")  # an option of `mv` and `cp`
+_KEEPS: Final = re.compile("-[^-fiSt]*n[^-fiS]*|--no-clobber")  # an option of `mv` and `cp`, but not of `install`
+_MAY_UNDO_IT: Final = re.compile("(-[^-]*[fiS]|--(f|i|su)).*")  # the last one counts, and -n may be -S's suffix
 
 
 def _patterns(text: str) -> list[str]:
@@ -112,10 +113,13 @@ def _commands_in(command: str | tuple[str, ...]) -> Iterator[list[str]]:
 
 def _targets(words: Sequence[str], folder: Path) -> Iterator[str]:
     """The files that one command overwrites, if it is known to."""
-    program, operands = words[0] if words else "", [word for word in words[1:] if not word.startswith("-")]
-    if program == ">" or (program == "tee" and not any(map(_APPENDS.fullmatch, words))):
+    program, end = words[0] if words else "", words.index("--") if "--" in words else len(words)
+    options = [word for word in words[1:end] if word.startswith("-")]
+    operands = [*(word for word in words[1:end] if not word.startswith("-")), *words[end + 1 :]]
+    keeps = any(map(_KEEPS.fullmatch, options)) and not any(map(_MAY_UNDO_IT.fullmatch, options))
+    if program == ">" or (program == "tee" and not any(map(_APPENDS.fullmatch, options))):
         yield from operands
-    elif program in {"mv", "cp", "install"} and len(operands) > 1 and not any(map(_KEEPS.fullmatch, words)):
+    elif len(operands) > 1 and (program == "install" or (program in {"mv", "cp"} and not keeps)):
         *sources, target = operands
         is_folder = HOLE not in target and (folder / target).is_dir()
         yield from (f"{target}/{PurePath(source).name}" for source in sources) if is_folder else [target]
