@@ -468,8 +468,10 @@ async def test_a_call_whose_record_was_changed_may_have_run_and_its_worker_works
     await client.close()
 
 
-async def test_a_worker_that_is_stopped_while_the_server_is_away_lets_its_calls_end(server, tmp_path, monkeypatch):
-    executor, failed = NatsExecutor(server.settings(prefix="away")), asyncio.Event()
+async def test_a_worker_that_is_stopped_while_the_server_is_away_lets_its_calls_end_and_takes_no_more(
+    server, tmp_path, monkeypatch
+):
+    executor, failed = NatsExecutor(server.settings(prefix="away", wait=1)), asyncio.Event()
 
     async def fail(subscription):
         failed.set()
@@ -484,8 +486,18 @@ async def test_a_worker_that_is_stopped_while_the_server_is_away_lets_its_calls_
         await until_there(file)
         one.stopping.set()
         await failed.wait()
+        assert (await registry.call("check_add", {"a": 1, "b": 2})).kind == "not_executed"
         go.touch()
         assert not (await call).is_error
+        await serving
+        assert (await registry.call("check_add", {"a": 1, "b": 2})).kind == "not_executed"
+        patient = NatsExecutor(server.settings(prefix="away", wait=PATIENCE))
+        serving = asyncio.create_task(NatsExecutor(executor.settings).serve(other := worker()))
+        await other.started.wait()
+        async with calling(patient) as others:
+            for _ in range(3):
+                assert (await others.call("check_add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+        other.stopping.set()
         await serving
 
 

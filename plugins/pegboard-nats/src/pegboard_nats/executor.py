@@ -32,6 +32,7 @@ from pegboard_nats.status import status_of
 _RESEND_SECONDS: Final = 0.25
 _MOST_WAITING: Final = 64 << 20  # bytes of calls that wait for a worker
 _CALL_BYTES: Final = 10_000  # of one of them, besides its request
+_NOBODY: Final = {"Status": "503"}  # as NATS answers where nobody listens: the caller sends its call again
 
 
 class NatsExecutor:
@@ -118,7 +119,11 @@ class NatsExecutor:
 
         async def take(message: Msg) -> None:
             inbox, _, kind = message.reply.rpartition(".")
-            if kind == "answer" and is_inbox(inbox) and inbox not in calls.tasks:
+            if kind != "answer" or not is_inbox(inbox) or inbox in calls.tasks:
+                return
+            if worker.stopping.is_set():  # and it may not have got rid of its subscription
+                await client.publish(message.reply, headers=_NOBODY)
+            else:
                 calls.start(inbox, run(inbox, message.data))
 
         async with calls.listening():
