@@ -82,7 +82,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, overriding the 
     },
     # Of the core and of the first plugins. Since 0.2.0: 2,600 of attacks on rules and approvals, 2,000 of what adapters
     # need, 2,500 of executors and what processes share, 1,000 of locks and transforms.
-    "tests": {"lines": Limit(79_000)},
+    "tests": {"lines": Limit(79_500)},
 }
 GROWTH = 1.02
 RELEASED: Mapping[str, Mapping[str, float]] = {  # the metrics of 0.2.0; those of the next release replace them

@@ -32,7 +32,7 @@ from pegboard import (
     when,
 )
 from pegboard.config import Config
-from pegboard.errors import RegistrationError
+from pegboard.errors import HIDDEN, RegistrationError
 from pegboard.execution import LocalExecutor
 from pegboard.plugins import hookspecs, load as load_module
 from pegboard.plugins.manifest import PluginManifest
@@ -405,6 +405,24 @@ def test_a_hook_that_raises_before_registering_fails_the_plugin() -> None:
     """`SystemExit` included."""
     with pytest.raises(SystemExit):
         load_plugin(Origin("exits"), implementing(register_tools=lambda register: sys.exit(3)), {})
+
+
+def test_an_error_is_replaced_if_its_own_text_shows_a_secret(monkeypatch) -> None:
+    """However long the cause's is; what only a source line or a path shows is the author's, and no secret."""
+
+    def load(error: BaseException) -> BaseException:
+        def register_tools(register) -> None:
+            raise error from ValueError("x" * 21_000)  # with the key dummy-0
+
+        with pytest.raises(Exception) as raised:  # noqa: PT011  of any class
+            load_plugin(Origin("leaks"), implementing(register_tools=register_tools), {"key": {"env": "MY_KEY"}})
+        return raised.value
+
+    monkeypatch.setenv("MY_KEY", "dummy-0")
+    plain, leaking = OSError("disk full"), OSError("login with dummy-0 failed")
+    assert load(plain) is plain
+    assert str(load(leaking)) == f"OSError: login with {HIDDEN} failed"
+    assert str(load(ExceptionGroup("two", [plain, leaking]))) == "ExceptionGroup: two (2 sub-exceptions)"
 
 
 def test_a_hook_that_raises_later_keeps_what_it_registered() -> None:

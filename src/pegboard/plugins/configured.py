@@ -10,7 +10,8 @@ from typing import Any
 
 from pegboard.config import OF_EXECUTORS, Config, with_secrets, without_secrets
 from pegboard.contributions import ExecutorSetup, is_factory
-from pegboard.errors import ConfigError, cause_of, detail_of, hide, near_or_known
+from pegboard.errors import ConfigError, cause_of, near_or_known
+from pegboard.plugins.plugin import shows
 
 
 def executor_setups(config: Config) -> Mapping[str, ExecutorSetup]:
@@ -40,7 +41,7 @@ def _make(name: str, table: Mapping[str, Any], source: Any) -> Any:
     try:
         return source(**resolved)
     except Exception as error:
-        if hide(detail := detail_of(error), secrets) == detail:
+        if not shows(error, secrets):
             raise
         raise RuntimeError(cause_of(error, secrets)) from None
 

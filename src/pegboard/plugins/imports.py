@@ -64,8 +64,7 @@ def private_uses(files: Iterable[str], root: Path) -> Iterator[PrivateUse]:
     for file in files:
         if file.endswith(".py"):
             with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-                source = read_bounded(file, _MOST_BYTES)
-                yield from _uses_in(str(Path(file).relative_to(root)), source)
+                yield from _uses_in(str(Path(file).relative_to(root)), read_bounded(file, _MOST_BYTES))
 
 
 def _uses_in(file: str, source: bytes) -> Iterator[PrivateUse]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -16,7 +16,7 @@ from pegboard.callbacks import ONLY, Callback, accept_keywords
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, PluginRecord, limit_of
 from pegboard.config import Config, with_secrets
 from pegboard.contributions import is_toolset
-from pegboard.errors import PegboardError, PluginError, SchemaError, cause_of, detail_of, did_you_mean, hide, suggest
+from pegboard.errors import PegboardError, PluginError, SchemaError, cause_of, did_you_mean, hide, suggest
 from pegboard.plugins.manifest import PluginManifest
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread, watch_side_effects
 from pegboard.tools.spec import Origin
@@ -74,8 +74,7 @@ class Plugin:
     @property
     def names(self) -> dict[str, list[str]]:
         """The names of what it brings besides tools, by kind."""
-        of_extras = {kind: list(of_kind) for kind, of_kind in self.extras.items()}
-        return {"toolsets": [each.name for each in self.toolsets], **of_extras}
+        return {"toolsets": [each.name for each in self.toolsets]} | {kind: [*own] for kind, own in self.extras.items()}
 
     @property
     def hooks(self) -> tuple[str, ...]:
@@ -103,10 +102,24 @@ class Plugin:
             if errors and not (self.callbacks or self.tools or self.toolsets or self.extras):
                 raise errors[0]  # noqa: TRY301  hidden below, as what the class raises is
         except BaseException as error:
-            if hide(detail := detail_of(error), self.secrets) == detail:
+            if not shows(error, self.secrets):
                 raise
             raise RuntimeError(cause_of(error, self.secrets)) from None
         self.faults = [hide(fault, self.secrets) for fault in self.faults]
+
+
+def shows(error: BaseException, secrets: Sequence[str]) -> bool:
+    """Whether the text or a note of an exception, or of one that it comes from, shows a secret, or can't be read."""
+    found: list[Any] = [error] if secrets else []
+    try:
+        for each in found:  # grows by those that it comes from
+            if hide(text := "\n".join((str(each), *getattr(each, "__notes__", ()))), secrets) != text:
+                return True
+            cause = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+            found += [new for new in (cause, *getattr(each, "exceptions", ())) if new is not None and new not in found]
+    except Exception:  # noqa: BLE001  its `__str__` may raise anything
+        return True
+    return False
 
 
 def load_plugin(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> Plugin:
@@ -230,21 +243,18 @@ def _register_extra(kind: str, plugin: Plugin, name: str, thing: Any) -> None:
     else:
         try:
             EMPTY.with_extra(kind, name, thing, plugin.origin)  # for its checks
+            of_kind[name] = thing
         except ValueError as error:
             plugin.faults.append(str(error))
-        else:
-            of_kind[name] = thing
 
 
 def _register_service(plugin: Plugin, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> None:
     from pegboard.tools.services import Services, path_of_kind
 
     try:
-        given = Services().provide(kind, thing, scope=scope)
+        _register_extra("services", plugin, path_of_kind(kind), Services().provide(kind, thing, scope=scope))
     except TypeError as error:
         plugin.faults.append(str(error))
-    else:
-        _register_extra("services", plugin, path_of_kind(kind), given)
 
 
 _REGISTERS: Final[dict[str, Callable[..., None]]] = {

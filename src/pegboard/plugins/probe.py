@@ -297,8 +297,7 @@ async def _query(loaded: Plugin, publishers: Sequence[OwnedToolset], files: Mapp
     loaded.faults += [hide(text, loaded.secrets) for text in texts]
     failed = any(offer.has_failed and not offer for offer in offers)
     known = {each.name: identity for each in publishers if (identity := identity_of(each)) is not None}
-    tools = tuple(tool.evolve(handler=None) for offer in offers for tool in offer)
-    return PublishedTools(tools, files, failed, known)
+    return PublishedTools(tuple(tool.evolve(handler=None) for offer in offers for tool in offer), files, failed, known)
 
 
 def _bound_memory(most: int) -> None:

@@ -345,8 +345,7 @@ def _nearest(search: SchemaSearch, alternatives: Sequence[_Alternative], value: 
     best = [each for each in found if len(each) == fewest]
     if len(best) == 1 or fewest > 1 or any(each[0].path != best[0][0].path for each in best):
         return best[0]
-    reasons = list(dict.fromkeys(each[0].reason for each in best))
-    return (best[0][0]._replace(reason="; or ".join(reasons[:3])),)
+    return (best[0][0]._replace(reason="; or ".join([*dict.fromkeys(each[0].reason for each in best)][:3])),)
 
 
 def _by_tag(inside: list[tuple[JsonObject, Sequence[_Problem]]], value: JsonObject) -> list[Sequence[_Problem]]:
