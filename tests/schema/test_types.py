@@ -29,7 +29,7 @@ from typing_extensions import TypeAliasType
 
 from pegboard import schema_of
 from pegboard.errors import DefinitionError, SchemaError
-from pegboard.schema import types
+from pegboard.schema import compiled, types
 from pegboard.schema.types import Property, object_schema
 from strategies import Level, Marker, Nested
 
@@ -422,6 +422,33 @@ def test_definitions_of_schemas_in_annotated_are_at_the_root_each_under_a_name_o
     assert schema["properties"]["c"] == schema["properties"]["b"]["items"]
     assert jsonschema_rs.is_valid(schema, {"a": {"n": "x"}, "b": [{"n": 1}], "c": {"n": 2}})
     assert not jsonschema_rs.is_valid(schema, {"a": {"n": "x"}, "b": [{"n": "y"}], "c": {"n": 2}})
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        ("N", "#/$defs/N"),
+        ("N", "#/%24defs/N"),
+        ("N", "#/$defs/N/properties/q"),
+        ("N/", "#/$defs/N~1"),
+        ("N/", "#/$defs/N~1/properties/q"),
+        ("N ~", "#/$defs/N%20~0"),
+        ("5%", "#/$defs/5%25"),
+        ("5%", "#/$defs/5%"),
+    ],
+)
+def test_a_reference_follows_its_definition_to_another_name_however_it_is_written(name, reference):
+    def of(kind):
+        definition = {"type": [kind, "object"], "properties": {"q": {"type": kind}}}
+        return {"properties": {"n": {"$ref": reference}}, "$defs": {name: definition, "true": True}}
+
+    texts, numbers = Annotated[dict, of("string")], Annotated[dict, of("integer")]
+    schema = object_schema([Property("a", texts), Property("b", numbers)])
+
+    assert list(schema["$defs"]) == [name, "true", f"{name}_2", "true_2"]
+    accepts = compiled(json.dumps(schema)).is_valid
+    assert accepts({"a": {"n": "x"}, "b": {"n": 1}})
+    assert not accepts({"a": {"n": "x"}, "b": {"n": "x"}})
 
 
 def test_a_recursive_generic_type_is_named_by_its_arguments():

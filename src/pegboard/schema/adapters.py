@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final, TypeAlias, cast
 import attrs
 from attrs import field
 
-from pegboard.json import json_text
-from pegboard.schema.references import mapped
+from pegboard.json import is_object, json_text
+from pegboard.schema.references import References, mapped
 from pegboard.schema.text_types import Notation
 from pegboard.typing import JsonMapping, JsonSchema, define, frozen
 
@@ -99,8 +99,9 @@ class SchemaWriter:
             return dict(given)
         owner = json_text(definitions)  # schemas with the same definitions share them
         names = {name: self.reserve(name, owner) for name in definitions}
-        self.definitions.update({names[name]: _rename(each, names) for name, each in definitions.items()})
-        return _rename({key: rule for key, rule in given.items() if key != "$defs"}, names)
+        root = References({"$defs": definitions})
+        self.definitions.update({names[name]: _rename(each, root, names) for name, each in definitions.items()})
+        return _rename({key: rule for key, rule in given.items() if key != "$defs"}, root, names)
 
     def reserve(self, name: str, owner: Hashable) -> str:
         """A unique name among the definitions for the owner's `name`: itself, or with a number after it."""
@@ -110,14 +111,12 @@ class SchemaWriter:
         while free in self.definitions:
             free, number = f"{name}_{number}", number + 1
         self.definitions[free] = {}
-        self._names[owner, name] = free
-        return free
+        return self._names.setdefault((owner, name), free)
 
 
 def reach(adapter: TypeAdapter, *, in_place: bool = False) -> Iterator[TypeAdapter]:
     """`adapter` and every adapter within it, each once; `in_place`: only those of the same value, not of its items."""
-    seen: set[int] = set()
-    waiting = [adapter]
+    seen, waiting = set[int](), [adapter]
     while waiting:
         here = waiting.pop()
         if id(here) not in seen:
@@ -355,9 +354,8 @@ class RecordAdapter(TypeAdapter):
 def object_of(members: Sequence[Member], writer: SchemaWriter) -> JsonSchema:
     """The schema of an object with these members only."""
     properties = {each.key: {**writer.write(each.adapter), **each.notes} for each in members}
-    required = [each.key for each in members if each.required]
-    schema: JsonSchema = {"type": "object", "properties": properties}
-    return {**schema, **({"required": required} if required else {}), "additionalProperties": False}
+    required = {"required": keys} if (keys := [each.key for each in members if each.required]) else {}
+    return {"type": "object", "properties": properties, **required, "additionalProperties": False}
 
 
 # Types made of one or several others ----------------------------------------------------------------------------------
@@ -391,8 +389,7 @@ class UnionAdapter(TypeAdapter):
         """The tag: the key that tells the members that are objects apart, and value -> member; or `"", {}`."""
         objects = [each for each in self.members if each.kinds() & OBJECTS]
         records = [record for each in objects if isinstance(record := bare(each), RecordAdapter)]
-        are_records = 2 <= len(records) == len(objects)
-        for key in [each.key for each in records[0].members] if are_records else ():
+        for key in [each.key for each in records[0].members] if 2 <= len(records) == len(objects) else ():
             options = [_options(each, key) for each in records]
             values = [value for each in options for value in each]
             if all(options) and len(set(values)) == len(values):
@@ -402,10 +399,9 @@ class UnionAdapter(TypeAdapter):
 
 def _options(record: RecordAdapter, key: str) -> list[str]:
     """The text literals that a field allows; none if it also allows something else."""
-    for member in record.members:
-        if member.key == key and isinstance(found := bare(member.adapter), ChoiceAdapter) and found.kinds() == TEXTS:
-            return [each.json for each in found.choices]
-    return []
+    members = (bare(member.adapter) for member in record.members if member.key == key)
+    choices = (each.choices for each in members if isinstance(each, ChoiceAdapter) and each.kinds() == TEXTS)
+    return [each.json for each in next(choices, ())]
 
 
 class WrapperAdapter(TypeAdapter):
@@ -492,17 +488,24 @@ class ForeignAdapter(TypeAdapter):
         return writer.hoist(self.written if writer.written else self.given)
 
 
-def _rename(schema: JsonSchema, names: Mapping[str, str]) -> JsonSchema:
-    """A schema with its references changed to the new names of definitions."""
-    renamed = mapped(schema, lambda part, _: _rename(part, names))
-    name = str(renamed.get("$ref", "")).removeprefix("#/$defs/")
-    return {**renamed, "$ref": f"#/$defs/{names[name]}"} if name in names else renamed
+def _rename(schema: Any, root: References, names: Mapping[str, str]) -> Any:
+    """A schema with its references into `root` changed to the new names of definitions."""
+    if not is_object(schema):
+        return schema  # true and false
+    renamed = mapped(schema, lambda part, _: _rename(part, root, names))
+    reference = str(renamed.get("$ref", ""))
+    spelled = root.spelled(reference[1:]) if reference.startswith("#/") else None
+    written, slash, rest = (spelled or "").removeprefix("/$defs/").partition("/")
+    name = written.replace("~1", "/").replace("~0", "~")
+    if spelled is None or names.get(name, name) == name:
+        return renamed
+    new = f"{names[name].replace('~', '~0').replace('/', '~1')}{slash}{rest}"
+    return {**renamed, "$ref": f"#/$defs/{new.replace('%', '%25')}"}
 
 
 def with_keywords(schema: JsonSchema, more: Iterable[JsonSchema]) -> JsonSchema:
     """`schema` with more keywords; those that it has with another value go to `allOf`."""
-    merged = dict(schema)
-    aside: list[JsonSchema] = []
+    merged, aside = dict(schema), list[JsonSchema]()
     for keywords in more:
         if any(merged.get(name, value) != value for name, value in keywords.items()):
             aside.append(dict(keywords))

@@ -324,8 +324,7 @@ class _Reader:
             if isinstance(inner, type) and has_hook(inner):
                 return given
             raise
-        is_of_fields = isinstance(adapter, RecordAdapter) and (attrs.has(inner) or is_dataclass(inner))
-        if is_of_fields and has_hook(given.cls):
+        if isinstance(adapter, RecordAdapter) and (attrs.has(inner) or is_dataclass(inner)) and has_hook(given.cls):
             return given
         named = notes.get("type", [])
         kinds = [KINDS_OF[each] for each in ([named] if isinstance(named, str) else named)]
@@ -471,8 +470,7 @@ class _Reader:
         self._check_defaults(cls, ((each.key, each.default) for each in fields), path)
         if inspect.isabstract(cls):
             self.refuse(annotation, path, f"{cls.__qualname__} is abstract", "Use a union of its concrete subclasses.")
-        made = dict if is_typed_dict(cls) else cls
-        adapter = RecordAdapter(_annotation_name(annotation), made, _class_notes(cls))
+        adapter = RecordAdapter(_annotation_name(annotation), dict if is_typed_dict(cls) else cls, _class_notes(cls))
         self.records[key] = (annotation, adapter)
         outer, self._owner = self._owner, annotation
         docs = attribute_docs(cls)

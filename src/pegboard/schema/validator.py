@@ -327,8 +327,7 @@ def lint_schema(root: JsonSchema) -> Iterator[str]:
 
     from pegboard.schema.messages import OWN_KEYWORDS, SchemaSearch  # only here and for refusals
 
-    names = (*OWN_KEYWORDS, *NOTES, *NAMED, *ONE, *SOME, *REFERENCES, *_MORE_KEYWORDS)
-    known = {each.lower(): each for each in names}
+    known = {each.lower(): each for each in (*OWN_KEYWORDS, *NOTES, *NAMED, *ONE, *SOME, *REFERENCES, *_MORE_KEYWORDS)}
     search = SchemaSearch(References(root))
     waiting: list[tuple[tuple[str | int, ...], JsonSchema]] = [((), root)]
     for path, schema in islice(waiting, _MOST_LINTED):  # grows as subschemas are found
