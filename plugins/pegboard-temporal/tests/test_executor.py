@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from caller_program import CONTEXT, registry_for
 from conftest import PATIENCE, Server, Workers
+from temporalio.bridge.worker import Worker as BridgeWorker
 from temporalio.client import ActivityHandle, Client
 from temporalio.service import RPCError, RPCStatusCode, WorkflowService
 
@@ -409,6 +411,45 @@ def test_first_calls_from_several_threads_share_a_connection(monkeypatch):
     over.set()
     assert [each is links[0] for each in links] == [True] * 8
     asyncio.run(executor.aclose())
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_a_worker_that_failed_ends_with_a_clear_error(server, monkeypatch, is_stopped):
+    numbers, ending, gate = itertools.count(), asyncio.Event(), asyncio.Event()
+    poll, shut = BridgeWorker.poll_activity_task, BridgeWorker.initiate_shutdown
+
+    async def fail(worker):
+        if threading.current_thread() is threading.main_thread() and next(numbers) == 2:  # after the call
+            raise RuntimeError("nothing is known of secret-space")
+        return await poll(worker)
+
+    def end(worker):
+        ending.set()
+        return shut(worker)
+
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        await gate.wait()
+        return "waited"
+
+    async def serve():
+        with pytest.raises(ConnectionError, match="takes no worker any more"):
+            await TemporalExecutor(Settings(address=server.address)).serve(worker)
+        return asyncio.current_task().cancelling()
+
+    monkeypatch.setattr(BridgeWorker, "poll_activity_task", fail)
+    worker = Worker(LocalExecutor([wait], permissions=Permissions(mode="bypass")), "failing")
+    serving = asyncio.ensure_future(serve())
+    await worker.started.wait()
+    async with calling(server, "failing", wait) as registry:
+        monkeypatch.setattr(BridgeWorker, "initiate_shutdown", end)
+        call = asyncio.ensure_future(registry.call("wait", {}, CONTEXT))
+        await ending.wait()
+        if is_stopped:
+            worker.stopping.set()
+        gate.set()
+        assert ((await call).text, await serving) == ("waited", 0)
 
 
 @pytest.mark.usefixtures("worker")

@@ -51,12 +51,18 @@ async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Work
             answer = await worker.run(await _read_request(payloads, request, key), caller)
             return await payloads.write(answer, key)
 
+    has_failed = asyncio.Event()
+
+    async def note(_: BaseException) -> None:
+        has_failed.set()
+
     serving = new_worker(
         client,
         f"{PREFIX}{worker.queue}",
         run,
         max_concurrent_activities=worker.max_concurrency,
         graceful_shutdown_timeout=LONGEST,
+        on_fatal_error=note,
         max_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat / 4),
     )
     try:
@@ -64,7 +70,13 @@ async def serve(settings: Settings, wire: Wire, payloads: Payloads, worker: Work
             await _announce(client, worker.queue)
             worker.started.set()
             await worker.stopping.wait()
-    except (RPCError, RuntimeError) as error:  # the SDK's texts have names and addresses
+    except (asyncio.CancelledError, RPCError, RuntimeError) as error:  # the SDK's texts have names and addresses
+        # A worker of the SDK that failed cancels this task at its end; it raises why only where the block still runs.
+        task = asyncio.current_task()
+        is_over = serving.is_shutdown and (has_failed.is_set() or isinstance(error, RuntimeError))
+        others = task.uncancel() if task is not None and is_over else 0
+        if isinstance(error, asyncio.CancelledError) and (others or not is_over):
+            raise
         why = refusal(error.status) if isinstance(error, RPCError) else "the Temporal server takes no worker any more"
         raise ConnectionError(why) from None
 
