@@ -414,7 +414,7 @@ def test_first_calls_from_several_threads_share_a_connection(monkeypatch):
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-async def test_a_worker_that_failed_ends_with_a_clear_error(server, monkeypatch, is_stopped):
+async def test_a_worker_that_failed_ends_with_a_clear_error(server, monkeypatch, caplog, is_stopped):
     numbers, ending, gate = itertools.count(), asyncio.Event(), asyncio.Event()
     poll, shut = BridgeWorker.poll_activity_task, BridgeWorker.initiate_shutdown
 
@@ -450,6 +450,7 @@ async def test_a_worker_that_failed_ends_with_a_clear_error(server, monkeypatch,
             worker.stopping.set()
         gate.set()
         assert ((await call).text, await serving) == ("waited", 0)
+    assert "secret" not in caplog.text
 
 
 @pytest.mark.usefixtures("worker")

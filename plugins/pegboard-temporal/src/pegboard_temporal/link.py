@@ -6,10 +6,12 @@ import asyncio
 import atexit
 import dataclasses
 import gc
+import logging
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
@@ -111,6 +113,17 @@ def refusal(status: RPCStatusCode) -> str:
     return f"the Temporal server refuses ({status.name})"
 
 
+_is_ours: Final = ContextVar("pegboard-temporal-worker", default=False)  # whether the SDK's worker is pegboard's
+
+
+def _may_be_logged(record: logging.LogRecord) -> bool:
+    """Whether a record of the SDK has no error, whose text has the namespace; or is of a worker of others."""
+    return not (record.exc_info and _is_ours.get())
+
+
+logging.getLogger(Worker.__module__).addFilter(_may_be_logged)
+
+
 def new_worker(client: Client, queue: str, run: Activity, **options: Any) -> Worker:
     """A worker of the SDK, to be entered, whose calls end before it does."""
 
@@ -125,6 +138,7 @@ def new_worker(client: Client, queue: str, run: Activity, **options: Any) -> Wor
             options: Any = {"category": ApplicationErrorCategory.BENIGN, "non_retryable": True}
             raise ApplicationError(type(error).__name__, **options) from None
 
+    _is_ours.set(True)
     version = WorkerDeploymentConfig(WorkerDeploymentVersion("pegboard", "1"), use_worker_versioning=False)
     return Worker(
         client,
