@@ -453,6 +453,45 @@ async def test_a_worker_that_failed_ends_with_a_clear_error(server, monkeypatch,
     assert "secret" not in caplog.text
 
 
+async def test_a_question_ends_with_its_call(server, monkeypatch, caplog):
+    asked, ended, over, poll = (
+        threading.Event(),
+        asyncio.Event(),
+        asyncio.Event(),
+        WorkflowService.poll_activity_execution,
+    )
+
+    async def approve(*args, **options):
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def refuse(*args, **options):
+        if threading.current_thread() is threading.main_thread():  # the worker's
+            return await poll(*args, **options)
+        await asyncio.to_thread(asked.wait)
+        raise RPCError("refused", RPCStatusCode.PERMISSION_DENIED, b"")
+
+    @tool
+    async def ask(context: ToolContext) -> str:
+        """Asks."""
+        try:
+            return f"{await context.request_confirmation('Really?')}"
+        finally:
+            over.set()
+
+    monkeypatch.setattr(WorkflowService, "poll_activity_execution", refuse)
+    async with working(server, "asking", ask), calling(server, "asking", ask) as registry:
+        registry.approver = approve
+        assert (await registry.call("ask", {}, CONTEXT)).kind == "unknown_outcome"
+        async with asyncio.timeout(10):
+            await ended.wait()
+            await over.wait()
+    assert not caplog.text
+
+
 @pytest.mark.usefixtures("worker")
 def test_a_short_program_ends_well_though_it_closes_nothing(server):
     ended = subprocess.run([sys.executable, SHORT, server.address], capture_output=True, text=True, check=False)

@@ -7,6 +7,7 @@ import contextvars
 import gc
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from secrets import token_hex
@@ -90,6 +91,7 @@ class TemporalExecutor:
         """
         sent, name, token = SentCall(call, self._wire), call.request.tool, token_hex(16)
         key, loop, context = call.request.key or token_hex(16), asyncio.get_running_loop(), contextvars.copy_context()
+        messages = set[Future[bytes | None]]()
 
         async def handle_here(data: bytes) -> bytes | None:
             """In the caller's loop: handles a message, unless the call has ended since it came."""
@@ -99,7 +101,10 @@ class TemporalExecutor:
             """In the link's loop: lets the caller's loop handle a message, and waits for it."""
             if loop.is_closed():
                 raise LookupError("the call's loop was closed")
-            return asyncio.wrap_future(context.run(asyncio.run_coroutine_threadsafe, handle_here(data), loop))
+            message = context.run(asyncio.run_coroutine_threadsafe, handle_here(data), loop)
+            messages.add(message)
+            message.add_done_callback(messages.discard)
+            return asyncio.wrap_future(message)
 
         try:
             request = await self._payloads.write(sent.request, key)
@@ -122,6 +127,7 @@ class TemporalExecutor:
             return not_run_response(name, "its workers can't be reached", f"{error}")
         finally:
             del self._calls[token]
+            _cancel([*messages])  # questions of a worker that has ended
         return response or lost_response(name, "Temporal doesn't know it any more")
 
     async def attach(self, key: str) -> ExecutionResponse | None:
@@ -283,6 +289,11 @@ class _NotRunError(Exception):
     def __init__(self, response: ExecutionResponse) -> None:
         super().__init__(response)
         self.response = response
+
+
+def _cancel(messages: Sequence[Future[bytes | None]]) -> None:
+    for each in messages:
+        each.cancel()
 
 
 def _ids_of(key: str) -> Iterator[str]:

@@ -131,11 +131,14 @@ def new_worker(client: Client, queue: str, run: Activity, **options: Any) -> Wor
     async def any_activity(args: Sequence[RawValue]) -> RawValue:
         try:
             return await run(args)
-        except Exception as error:  # noqa: BLE001  of whatever kind
-            if not isinstance(error, LookupError):  # else the caller that a message is for has ended
+        except (Exception, asyncio.CancelledError) as error:  # of whatever kind
+            is_cut = isinstance(error, asyncio.CancelledError)  # by its process, unless the server has cancelled it
+            if is_cut and activity.is_cancelled():
+                raise
+            if not is_cut and not isinstance(error, LookupError):  # else the caller that a message is for has ended
                 log_failure("an activity", error)
-            # Its tool has run, if any. The SDK would log another error, with the namespace.
-            options: Any = {"category": ApplicationErrorCategory.BENIGN, "non_retryable": True}
+            # Its tool has run, if any, unless it was cut. The SDK would log another error, with the namespace.
+            options: Any = {"category": ApplicationErrorCategory.BENIGN, "non_retryable": not is_cut}
             raise ApplicationError(type(error).__name__, **options) from None
 
     _is_ours.set(True)
