@@ -413,6 +413,24 @@ def test_first_calls_from_several_threads_share_a_connection(monkeypatch):
     asyncio.run(executor.aclose())
 
 
+async def test_a_call_without_a_loop_for_its_connection_isnt_run(monkeypatch):
+    @tool
+    async def other() -> str:
+        """Exists."""
+        return "ran"
+
+    def new_event_loop():
+        raise OSError(24, "Too many open files")
+
+    registry = ToolRegistry()
+    registry.register(tool_of(other).evolve(policy=Policy(executor="temporal")))
+    registry.add("executors", "temporal", TemporalExecutor(Settings()))
+    async with registry, asyncio.timeout(10):
+        monkeypatch.setattr(asyncio.events, "new_event_loop", new_event_loop)
+        result = await registry.call("other", {}, CONTEXT)
+    assert (result.kind, "Too many open files" in f"{result!r}") == ("not_executed", True)
+
+
 @pytest.mark.parametrize("is_stopped", [False, True])
 async def test_a_worker_that_failed_ends_with_a_clear_error(server, monkeypatch, caplog, is_stopped):
     numbers, ending, gate = itertools.count(), asyncio.Event(), asyncio.Event()

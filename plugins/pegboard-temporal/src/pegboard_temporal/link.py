@@ -268,7 +268,13 @@ class Link:
         self._thread.join(_CLOSE_SECONDS)
 
     def _live(self) -> None:
-        asyncio.run(self._stay())
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self._stay())
+        except OSError as error:  # of the loop: too many files are open
+            self.is_open = False
+            if not self.ready.done():
+                self.ready.set_exception(ConnectionError(f"{_AWAY}: {error.strerror}"))
         atexit.unregister(self.close)
         if self.ready.exception() is None:
             self.ready = Future[Any]()
