@@ -413,6 +413,31 @@ def test_first_calls_from_several_threads_share_a_connection(monkeypatch):
     asyncio.run(executor.aclose())
 
 
+async def test_a_connection_that_is_asked_for_while_its_executor_closes_is_there(monkeypatch):
+    class Closed:
+        """A connection whose executor closes right after it has said that it is open."""
+
+        def __init__(self, *args):
+            pass
+
+        @property
+        def is_open(self):
+            closing = threading.Thread(target=lambda: asyncio.run(executor.aclose()))
+            closing.start()
+            closing.join(0.2)
+            return True
+
+        def close(self):
+            pass
+
+        async def run(self, make):
+            return None
+
+    monkeypatch.setattr("pegboard_temporal.executor.Link", Closed)
+    executor = TemporalExecutor(Settings())
+    assert [await executor.attach("key") for _ in range(2)] == [None, None]
+
+
 async def test_a_call_without_a_loop_for_its_connection_isnt_run(monkeypatch):
     @tool
     async def other() -> str:

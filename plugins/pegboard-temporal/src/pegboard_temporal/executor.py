@@ -170,7 +170,8 @@ class TemporalExecutor:
 
     async def aclose(self) -> None:
         """Cancels the calls that run, and ends the connection."""
-        link, self._link = self._link, None
+        with self._opening:
+            link, self._link = self._link, None
         if link is not None:
             await asyncio.get_running_loop().run_in_executor(None, link.close)
 
