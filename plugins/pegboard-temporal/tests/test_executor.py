@@ -217,6 +217,31 @@ async def test_a_result_is_asked_for_again_when_its_connection_was_cut(server, m
         assert (await registry.call("check_add", {"a": 1, "b": 2})).structured_content == {"result": 3}
 
 
+async def test_a_tool_goes_on_when_the_request_for_a_reply_was_cancelled_on_its_way(server, monkeypatch):
+    cuts, poll = [RPCStatusCode.CANCELLED], WorkflowService.poll_activity_execution
+
+    async def approve(*args, **options):
+        await asyncio.Event().wait()
+
+    async def cut(*args, **options):
+        if cuts and threading.current_thread() is threading.main_thread():  # the worker's
+            raise RPCError("h2 protocol error", cuts.pop(), b"")
+        return await poll(*args, **options)
+
+    @tool
+    async def ask(context: ToolContext) -> str:
+        """Asks."""
+        try:
+            return f"{await context.request_confirmation('Really?')}"
+        except CallError as error:
+            return error.kind
+
+    monkeypatch.setattr(WorkflowService, "poll_activity_execution", cut)
+    async with working(server, "cancelled", ask), calling(server, "cancelled", ask) as registry:
+        registry.approver = approve
+        assert (await registry.call("ask", {}, CONTEXT)).text == "aborted"
+
+
 async def test_a_call_whose_arguments_cant_be_written_isnt_run(server, tmp_path, caplog):
     (tmp_path / "file").touch()
     async with registry_of(server, folder=str(tmp_path / "file")) as registry:
