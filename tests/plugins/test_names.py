@@ -6,15 +6,17 @@ import asyncio
 import json
 import stat
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 import pegboard
 from installed import GREETER, install, write
-from pegboard import ModelRequest, tool
+from pegboard import ModelRequest, Origin, ToolRegistry, hookimpl, tool
 from pegboard.config import Config
 from pegboard.errors import PluginError, RegistrationError
 from pegboard.plugins.names import accept, load_accepted_names
+from pegboard.testing import PluginManager
 
 BRINGS = {
     "tools": GREETER.format(name="same"),
@@ -289,6 +291,23 @@ def test_no_other_gets_the_names_of_a_distribution_that_is_left_out(both, site, 
     registry = pegboard.load(live=live)
     assert registry.tools() == ()
     assert causes(registry, "tools")["second"].startswith("dist-first has the name, and not dist-second")
+
+
+@pytest.mark.parametrize("brings", [False, True])
+def test_a_name_is_held_back_from_the_plugin_that_brings_it_or_from_none_that_is_known(site, brings) -> None:
+    """A name that was accepted for a distribution whose plugin fails may be accepted for none since."""
+    manager = PluginManager(ToolRegistry())
+    same = tool(name="same", description="Is the same.")(lambda: "same")
+    bringing = SimpleNamespace(pegboard_register_tools=hookimpl(lambda register: register(same)))
+    accept({"tools": {"same": "dist-first"}})
+    fails = type("Fails", (), {"__init__": lambda self: 1 / 0})
+    assert manager.register(fails, Origin("fails", "dist-first")).status == "quarantined"
+    accept({})
+    for name in ("first", "second") if brings else ("second",):
+        manager.register(bringing, Origin(name, f"dist-{name}"))
+    told = causes(manager.registry, "tools")
+    assert set(told) == {"first" if brings else None, "second"}
+    assert ("[prefix]" in told["first"]) if brings else ("[prefix]" not in told[None])
 
 
 @pytest.mark.slow

@@ -67,8 +67,8 @@ class NameConflict:
         if self.owner is None:
             why = f"{' and '.join(others)} {'bring' if len(others) > 1 else 'brings'} one, too"
         fix = f"in pegboard.toml, block = [{', '.join(map(json.dumps, others))}] resolves it"
-        if self.kind == "tools":
-            fix += f', or [prefix] "{origin.plugin}" = "{(origin.plugin or "").replace("-", "_")}_"'
+        if self.kind == "tools" and origin.plugin:
+            fix += f', or [prefix] "{origin.plugin}" = "{origin.plugin.replace("-", "_")}_"'
         cause = f"{self.kind[:-1]} {self.name!r} is held back: {why}; {fix}, or registry plugins accept DISTRIBUTION"
         tool = self.name if self.kind == "tools" else None
         return Problem.of(origin, cause, tool, offers=frozenset([(self.kind, self.name)]))
@@ -85,8 +85,11 @@ class NameOwners:
     def add(self, kind: str, names: Iterable[str], origin: Origin) -> None:
         """Notes that a plugin brings these names."""
         if origin.distribution is not None:
+            key = normalised(origin.distribution)
             for name in names:
-                self._origins.setdefault((kind, name), {}).setdefault(normalised(origin.distribution), origin)
+                origins = self._origins.setdefault((kind, name), {})
+                if origins.setdefault(key, origin).plugin is None:  # was only reserved
+                    origins[key] = origin
 
     def reserve(self, distribution: str) -> None:
         """Reserves what was accepted for a distribution that is left out, so that no other gets it."""
