@@ -43,8 +43,7 @@ def suggest(word: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0
         names = heapq.nlargest(
             _MOST_COMPARED, names, lambda name: sum([pair in name for pair in pairs]) / (length + len(name))
         )
-    found = difflib.get_close_matches(word, names, n=most, cutoff=cutoff)
-    return tuple(lowered[name] for name in found)
+    return tuple(lowered[name] for name in difflib.get_close_matches(word, names, n=most, cutoff=cutoff))
 
 
 def did_you_mean(near: Sequence[str]) -> str:

@@ -188,8 +188,7 @@ def register_functions(registry: ToolRegistry, files: Iterable[Path], config: Co
         for function in functions:
             try:
                 for tool in tools_from(function):
-                    placed = tool.evolve(policy=config.placed(tool.policy, tool.name))
-                    registry.register(placed, on_conflict="shadow")
+                    registry.register(tool.evolve(policy=config.placed(tool.policy, tool.name)), on_conflict="shadow")
             except PegboardError as error:
                 write_note(f"{file}: {error}")
 

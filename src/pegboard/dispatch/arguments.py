@@ -199,8 +199,7 @@ async def prepare(state: CallState, tool: Tool, function: Preparer, arguments: J
     state.mark_prepared()
     make = partial(function, _plain_object(arguments, most_nodes))
     try:
-        given = await _call_author(state, make, function, "preparing its arguments")
-        return _plain_object(given, most_nodes)
+        return _plain_object(await _call_author(state, make, function, "preparing its arguments"), most_nodes)
     except (Exception, SystemExit) as error:
         if isinstance(error, CallError) and error.kind != "invalid_arguments":
             raise
@@ -425,8 +424,7 @@ def parse_partial(
         most_nodes: Maximum number of values.
     """
     with suppress(CallError, TypeError):
-        value = parse_arguments(text, most_bytes=most_bytes, most_nodes=most_nodes)
-        return Partial(value, complete=bool(text.strip()))
+        return Partial(parse_arguments(text, most_bytes=most_bytes, most_nodes=most_nodes), complete=bool(text.strip()))
     with suppress(CallError, TypeError, ValueError):
         data = text.encode() if isinstance(text, str) else text
         if len(data) <= most_bytes and not (len(data) > most_nodes and _is_too_wide(data, most_nodes)):

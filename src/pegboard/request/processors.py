@@ -61,8 +61,7 @@ async def _instructions(request: ModelRequest, context: ReadonlyContext, runner:
     speakers = _speakers(request.tools.toolsets, tools)
     given = await asyncio.gather(*(_ask(origin, each, context, runner) for origin, each in speakers))
     parts = [part for each in given if not isinstance(each, Problem) for part in each]
-    problems = [each for each in given if isinstance(each, Problem)]
-    return request.with_instructions(*parts).with_problems(*problems)
+    return request.with_instructions(*parts).with_problems(*[each for each in given if isinstance(each, Problem)])
 
 
 def _speakers(toolsets: Iterable[Toolset], tools: Sequence[Tool]) -> Iterator[tuple[Origin, Tool | Toolset]]:
@@ -355,8 +354,7 @@ def _results(slots: Sequence[_Slot]) -> Message:
         part = slot.result or ResultPart.of(call, _missing(call, slot.answer))
         same = (part.call_id, part.name) == (call.id, call.name)
         parts.append(part if same else attrs.evolve(part, call_id=call.id, name=call.name))
-    given = next((slot.given for slot in slots if slot.given is not None), Message("tool"))
-    return _with_parts(given, "tool", parts)
+    return _with_parts(next((slot.given for slot in slots if slot.given is not None), Message("tool")), "tool", parts)
 
 
 def _with_parts(message: Message, role: str, parts: Sequence[Part]) -> Message:

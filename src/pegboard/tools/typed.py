@@ -89,8 +89,7 @@ class TypedTool(Generic[Input, Output]):
         documented = (base.__doc__ for base in bases[: bases.index(TypedTool)] if base.__doc__ is not None)
         description = parse_docstring(next(documented, "")).description
         facts = {"name": name, "description": description, "input_schema": input_schema}
-        make_handler = partial(Handler, self.call, make_binder, CallableKind.of(self.call))
-        return make_tool(facts, given, make_handler, gives)
+        return make_tool(facts, given, partial(Handler, self.call, make_binder, CallableKind.of(self.call)), gives)
 
 
 def _is_typed_class(thing: object) -> bool:

@@ -154,8 +154,7 @@ class ToolsetBase(ABC):
                 cautions = ("destructive_hint", "open_world_hint", "edit_hint")
                 own = ToolAnnotations(**{name: getattr(own, name) or None for name in cautions})
             functions = {name: each for name, each in tool.by_arguments.items() if f"{name}_hint" not in given}
-            annotated = tool.with_spec(annotations=attrs.evolve(own, **given))
-            return annotated.evolve(origin=origin, by_arguments=functions)
+            return tool.with_spec(annotations=attrs.evolve(own, **given)).evolve(origin=origin, by_arguments=functions)
 
         return _WrappedToolset(self, ToolChange("annotated", annotate, None if where is None else as_predicate(where)))
 
@@ -359,8 +358,7 @@ class Reshape:
     def _check(self, schema: JsonSchema, properties: Mapping[str, Any]) -> None:
         for name in {**self.rename, **self.hide, **self.default, **self.retype, **self.describe}:
             if name not in properties:
-                near = near_or_known(name, properties)
-                raise DefinitionError(f"there is no such argument.{near}", parameter=name)
+                raise DefinitionError(f"there is no such argument.{near_or_known(name, properties)}", parameter=name)
         for keyword in schema:
             if keyword not in _ROOT | _LEFT_OUT and not keyword.startswith("x-"):
                 what = f"a schema with {keyword!r} at its root"

@@ -130,8 +130,7 @@ def read_conditions(options: TurnOptions) -> list[StopCondition]:
 
 def _find_call(name: str, turn: TurnOutcome) -> str | None:
     last = turn.messages[-1].results if turn.messages else ()
-    was_called = any(part.name == name and not part.result.is_error for part in last)
-    return f"{name} was called" if was_called else None
+    return f"{name} was called" if any(part.name == name and not part.result.is_error for part in last) else None
 
 
 def read_resumed(options: TurnOptions) -> TurnOutcome | None:

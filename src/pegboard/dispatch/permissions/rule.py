@@ -297,8 +297,7 @@ class PlainText(Part):
             places = () if rule.wildcard.is_everything or "/" not in self.text else self.also
             wanted = (match, *(each.match(rule) for each in places if not isinstance(each, PlainText)))
             return Match.SURELY if all(each is Match.SURELY for each in wanted) else Match.NO
-        matches = (match, *(each.match(rule) for each in self.also if not rule.kind or isinstance(each, PlainText)))
-        return max(matches)
+        return max((match, *(each.match(rule) for each in self.also if not rule.kind or isinstance(each, PlainText))))
 
 
 def is_name(permission: str) -> bool:

@@ -67,8 +67,7 @@ def _problems(rule: Rule, permissions: Permissions, tools: Sequence[Tool], *, co
     if named and complete:
         yield from _misses(rule, named)
     elif complete:
-        names = sorted({name for tool in tools for name in names_of(tool)})
-        near = did_you_mean(suggest(rule.permission, names))
+        near = did_you_mean(suggest(rule.permission, sorted({name for tool in tools for name in names_of(tool)})))
         yield f"no tool, and no permission that a tool declares, is called {rule.permission!r}.{near}"
     kinds = {rule.kind} if rule.kind else {kind for tool in named for kind in tool.spec.permission_arguments.values()}
     if kinds in ({"path"}, {"url"}):  # a pattern for several kinds may be meant for one of them
