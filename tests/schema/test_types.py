@@ -451,6 +451,15 @@ def test_a_reference_follows_its_definition_to_another_name_however_it_is_writte
     assert not accepts({"a": {"n": "x"}, "b": {"n": "x"}})
 
 
+@pytest.mark.parametrize("reference", ["#/$defs/N/properties/q", "#/$defs/q~1"])
+def test_a_schema_in_annotated_may_be_a_reference_to_a_part_of_a_definition_or_an_escaped_one(reference):
+    texts = {"type": "object", "properties": {"a": {"type": "string"}}}
+    given = {"$ref": reference, "$defs": {"N": {"properties": {"q": texts}}, "q/": texts, "q": {"maxProperties": 0}}}
+    schema = schema_of(Annotated[dict, given])
+    assert jsonschema_rs.is_valid(schema, {"a": "x"})
+    assert not jsonschema_rs.is_valid(schema, {"a": 1})
+
+
 def test_a_recursive_generic_type_is_named_by_its_arguments():
     assert list(schema_of(Tree[int])["$defs"]) == ["Tree_int"]
 

@@ -135,8 +135,9 @@ def root_schema(adapter: TypeAdapter, writer: SchemaWriter | None = None) -> Jso
     """The schema of an adapter with its definitions, the root written out; its parts are shared, not to be changed."""
     writer = writer or SchemaWriter()
     schema = dict(writer.write(adapter))
-    if reference := schema.pop("$ref", None):
-        schema = {**writer.definitions[reference.rpartition("/")[2]], **schema}
+    if "$ref" in schema and is_object(target := References({"$defs": writer.definitions}).target(schema["$ref"])):
+        del schema["$ref"]
+        schema = {**target, **schema}
     return {**schema, "$defs": writer.definitions} if writer.definitions else schema
 
 
