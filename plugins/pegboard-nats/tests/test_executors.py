@@ -255,6 +255,66 @@ async def test_a_tool_may_ask_more_at_once_than_its_caller_answers_at_once(kind,
     await client.close()
 
 
+async def test_a_tool_may_ask_on_where_its_caller_never_hears_that_it_has_the_replies(server, serving, monkeypatch):
+    publish = Client.publish
+
+    async def publish_others(client, subject, *arguments, **options):
+        if not subject.endswith(".heard"):
+            await publish(client, subject, *arguments, **options)
+
+    monkeypatch.setattr(Client, "publish", publish_others)
+
+    @tool
+    async def nothing() -> None:
+        """Does nothing."""
+
+    @tool
+    async def ask_long(context: ToolContext) -> str:
+        """Calls another tool, again and again."""
+        for _ in range(130):
+            await context.call("nothing", {})
+        return "done"
+
+    assert await nested_call("nats", server, serving, ask_long, nothing) == "done"
+
+
+async def test_questions_that_are_cancelled_count_until_they_have_ended(server, serving, monkeypatch):
+    monkeypatch.setattr("pegboard_nats.connection._CHECK_SECONDS", 0.1)
+    begun, all_begun, refused, client = [], asyncio.Event(), asyncio.Event(), await nats.connect(server.url)
+    questions = await client.subscribe("_INBOX.*.*.question")
+    await client.flush()
+
+    @tool
+    async def end_late(is_last: bool) -> str:
+        """Takes its time to end."""
+        if is_last:
+            return "answered"
+        begun.append(1)
+        if len(begun) == 64:
+            all_begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await refused.wait()
+
+    @tool
+    async def ask_on(context: ToolContext) -> str:
+        """Asks another question where it waits no longer for 64."""
+        asked = [asyncio.ensure_future(context.call("end_late", {"is_last": False})) for _ in range(64)]
+        await all_begun.wait()
+        for each in asked:
+            each.cancel()
+        await asyncio.wait(asked)
+        return (await context.call("end_late", {"is_last": True})).text
+
+    asking = asyncio.create_task(nested_call("nats", server, serving, ask_on, end_late))
+    for _ in range(66):  # the last one twice
+        await questions.next_msg(PATIENCE)
+    refused.set()
+    assert await asking == "answered"
+    await client.close()
+
+
 async def test_a_worker_that_is_away_for_a_moment_keeps_its_call(server, serving, monkeypatch):
     monkeypatch.setattr("pegboard_nats.connection._CHECK_SECONDS", 0.1)
     settings, signs, runs = server.settings(prefix="moment", wait=PATIENCE, dead_after=1), [], []

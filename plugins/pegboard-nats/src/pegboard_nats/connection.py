@@ -26,7 +26,7 @@ _OPTIONS: Final = dict[str, Any](name="pegboard", max_reconnect_attempts=-1, rec
 _RECONNECT_SECONDS: Final = 0.05
 _CHECK_SECONDS: Final = 1.0  # after which one side of a call asks whether the other is there
 _MOST_MISSED: Final = 3  # a side is away for a moment when the server was restarted
-_MOST_QUESTIONS: Final = 64  # of a call that are kept, as many as are answered at once; others are asked again
+_MOST_QUESTIONS: Final = 64  # of a call that are answered at once, and replies that are kept; others are asked again
 _INBOX: Final = re.compile(r"_INBOX(\.\w+)+", re.ASCII)
 _connecting: Final = set[asyncio.Task[Any]]()  # and closing: executors may be dropped before their connections
 
@@ -192,14 +192,22 @@ class Connection:
         elif kind == "event":
             await call.sent.handle(message.data)
         elif kind == "question":
-            if message.reply not in call.questions and len(call.questions) < _MOST_QUESTIONS:
-                call.questions[message.reply] = asyncio.create_task(self._answer(call.sent, message))
+            self._take_question(call, message)
         elif kind == "alive":
             await respond(self.client, message, await self._sign(call, message.data.decode(errors="replace")))
-        elif kind == "heard" and (asked := call.questions.pop(message.data.decode(errors="replace"), None)):
-            asked.cancel()  # its tool may have stopped waiting for the reply
+        elif kind == "heard" and (asked := call.questions.get(reply := message.data.decode(errors="replace"))):
+            if not asked.cancelling():  # until it has ended, it counts
+                asked.add_done_callback(lambda _: call.questions.pop(reply, None))
+                asked.cancel()  # its tool may have stopped waiting for the reply
         elif kind == "worker" and is_inbox(subject := message.data.decode(errors="replace")):
             call.worker = subject
+
+    def _take_question(self, call: OpenCall, message: Msg) -> None:
+        answered = [reply for reply, task in call.questions.items() if task.done()]
+        if message.reply not in call.questions and len(call.questions) - len(answered) < _MOST_QUESTIONS:
+            if len(answered) >= _MOST_QUESTIONS:  # what says that their worker has the replies was lost
+                del call.questions[answered[0]]
+            call.questions[message.reply] = asyncio.create_task(self._answer(call.sent, message))
 
     async def _answer(self, sent: SentCall, message: Msg) -> bytes:
         reply = await sent.handle(message.data) or b""
@@ -210,7 +218,7 @@ class Connection:
         """Whether a question has come, for the worker that waits for the reply; sends a reply that was lost again."""
         if (asked := call.questions.get(question)) is None:
             return b"again"
-        if asked.done() and is_inbox(question):
+        if asked.done() and not asked.cancelled() and is_inbox(question):
             await self.client.publish(question, asked.result())
         return b"yes"
 
