@@ -13,6 +13,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError
+from nats.js import JetStreamContext
 from nats_running import PATIENCE, Server
 
 from pegboard import CallError, Permissions, Policy, ReadonlyContext, ToolRegistry, tool, tool_of
@@ -252,3 +253,23 @@ def test_nothing_is_kept_of_loops_that_have_ended(run, server, monkeypatch):
         assert run(executor.attach("key")) is None
     asyncio.run(executor.attach("key"))
     assert clients() <= before
+
+
+async def test_a_worker_ends_whose_cancellation_comes_just_as_its_fetch_ends(server, monkeypatch):
+    """Up to Python 3.11, `asyncio.wait_for` may then lose the cancellation."""
+    fetching = asyncio.Event()
+
+    async def fetch(*_):
+        fetching.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise TimeoutError from None
+
+    monkeypatch.setattr(JetStreamContext.PullSubscription, "fetch", fetch)
+    executor = JetStreamExecutor(server.settings(prefix="fetching"))
+    serving = asyncio.create_task(executor.serve(worker(count_words)))
+    await fetching.wait()
+    serving.cancel()
+    assert await asyncio.wait([serving], timeout=PATIENCE) == ({serving}, set())
+    await executor.aclose()

@@ -210,10 +210,10 @@ class _Slot:
 
     async def serve(self) -> None:
         """Runs calls until the worker is told to stop."""
-        queue, stopping = self.calls.worker.queue, self.calls.worker.stopping
+        queue, stopping, task = self.calls.worker.queue, self.calls.worker.stopping, asyncio.current_task()
         taking = await self.store.taking(queue)
         try:
-            while not stopping.is_set():
+            while not (stopping.is_set() or (task and task.cancelling())):  # a fetch may lose its cancellation
                 try:
                     (message,) = await taking.fetch(1, _FETCH_SECONDS)
                     await self._take(message)
