@@ -173,6 +173,14 @@ async def test_the_outcome_of_a_call_whose_stored_result_is_gone_is_unknown(serv
     await client.close()
 
 
+async def expect_refusals(executor, reason):
+    """Expects that whatever asks the server is refused for this reason; closes the executor."""
+    for asked in (executor.serve(worker()), executor.status(), executor.attach("key")):
+        with pytest.raises(ConnectionError, match=reason):
+            await asked
+    await executor.aclose()
+
+
 async def test_a_server_without_jetstream_is_named_with_what_to_do(tmp_path):
     made = Server(tmp_path, jetstream=False)
     executor = JetStreamExecutor(made.settings(wait=0.1))
@@ -184,10 +192,7 @@ async def test_a_server_without_jetstream_is_named_with_what_to_do(tmp_path):
             f"NATS at {made.url} has no JetStream: start it with -js",
         )
         executor = JetStreamExecutor(made.settings(wait=0.1))
-        for asked in (executor.serve(worker()), executor.status(), executor.attach("key")):
-            with pytest.raises(ConnectionError, match="start it with -js"):
-                await asked
-        await executor.aclose()
+        await expect_refusals(executor, "start it with -js")
     finally:
         made.kill()
 
@@ -197,10 +202,7 @@ async def test_an_account_without_jetstream_is_named_by_the_server(tmp_path):
     made = Server(tmp_path / "data", "-c", str(tmp_path / "server.conf"))
     executor = JetStreamExecutor(made.settings(wait=0.1, user="ann", password="p"))
     try:
-        for asked in (executor.serve(worker()), executor.status(), executor.attach("key")):
-            with pytest.raises(ConnectionError, match="JetStream not enabled for account"):
-                await asked
-        await executor.aclose()
+        await expect_refusals(executor, "JetStream not enabled for account")
     finally:
         made.kill()
 
