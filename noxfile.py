@@ -222,14 +222,8 @@ def torture(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def executors(session: nox.Session) -> None:
-    """All that `check_executor` checks, of each executor: of those that need a server, CI tries a part.
-
-    `-- kill 100` kills workers, callers and servers of NATS at random moments of a hundred calls instead.
-    """
+    """All that `check_executor` checks, of each executor: of those that need a server, CI tries a part."""
     install_checkout(session, "test")
-    if session.posargs[:1] == ["kill"]:
-        session.run("python", "plugins/pegboard-nats/tests/kill_rounds.py", *session.posargs[1:])
-        return
     tests = [
         "tests/testing/test_executors.py",
         *(f"plugins/pegboard-{name}" for name in ("nats", "processes", "temporal")),
@@ -239,9 +233,13 @@ def executors(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def kills(session: nox.Session) -> None:
-    """Processes that share pegboard-postgres, killed at random: 1,000 rounds, or as the script's options say."""
+    """What `kill -9` at random moments leaves of calls: `-- nats 100`, `-- temporal --rounds 100`, or `-- postgres`."""
+    programs = {name: f"benchmarks/{name}_kills.py" for name in ("postgres", "temporal")}
+    programs["nats"] = "plugins/pegboard-nats/tests/kill_rounds.py"
+    if not session.posargs or session.posargs[0] not in programs:
+        session.error(f"say which: {', '.join(sorted(programs))}")
     install_checkout(session, "test")
-    session.run("python", "benchmarks/postgres_kills.py", *session.posargs)
+    session.run("python", programs[session.posargs[0]], *session.posargs[1:])
 
 
 @nox.session
